@@ -1,0 +1,1 @@
+"""Mnemon: long-term memory for chat agents that can always prove itself."""

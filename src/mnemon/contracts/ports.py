@@ -1,0 +1,250 @@
+"""The promises a technology makes to be used: few, narrow, typed, one result shape for every driver."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
+from mnemon.contracts.filters import OrderBy, Where
+from mnemon.contracts.jobs import Job, JobStatus, QueueStats
+from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
+from mnemon.contracts.reports import Repair, VerifyReport
+from mnemon.contracts.scope import Owner, Scope, SessionKey
+from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.turns import Turn
+
+Purpose = Literal["document", "query"]
+LogName = Literal["entries", "ledger"]
+
+
+class Clock(Protocol):
+    def now(self) -> datetime: ...
+
+
+class Embedder(Protocol):
+    """Text to vectors of length one."""
+
+    @property
+    def model(self) -> str:
+        """Names the model and everything that changes its vectors; recorded in the index."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def semantic(self) -> bool:
+        """False for an embedder that only matches surface forms."""
+        ...
+
+    async def embed_texts(self, texts: Sequence[str], purpose: Purpose = "document") -> list[EmbeddingVector]: ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A language model that answers in JSON of a given schema."""
+
+    async def complete_json(
+        self, prompt: str, schema: dict[str, Any], scope: Scope | None = None
+    ) -> dict[str, Any]: ...
+
+    def complete_json_sync(self, prompt: str, schema: dict[str, Any], scope: Scope | None = None) -> dict[str, Any]: ...
+
+
+class Queue(Protocol):
+    """Durable jobs, at least once, idempotent by job id: putting a job that is there, or is done while it is
+    being put, changes nothing."""
+
+    async def put(self, jobs: Sequence[Job], claim_by: str | None = None, lease: timedelta | None = None) -> int:
+        """Store jobs durably and return how many were new. With `claim_by` they start as claimed by that worker."""
+        ...
+
+    async def claim(self, worker: str, limit: int = 100, lease: timedelta = timedelta(minutes=5)) -> list[Job]:
+        """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts."""
+        ...
+
+    async def done(self, job_id: str) -> None: ...
+
+    async def fail(self, job_id: str, error: str, retryable: bool = True) -> Job:
+        """Back to pending with a growing delay, or to failed once `max_retries` are used up."""
+        ...
+
+    async def renew(self, job_id: str, worker: str, lease: timedelta) -> bool: ...
+
+    async def recover(self) -> int:
+        """Put claimed jobs whose lease is over, or whose worker is dead, back to pending."""
+        ...
+
+    async def get(self, job_id: str) -> Job | None: ...
+
+    async def list(self, status: JobStatus | None = None, limit: int = 100) -> list[Job]: ...
+
+    async def retry(self, job_id: str) -> Job:
+        """A failed job, once more from the start."""
+        ...
+
+    async def drop(self, tenant_id: str, payload: dict[str, Any]) -> int:
+        """Remove every job of a tenant whose payload holds these values."""
+        ...
+
+    async def stats(self) -> QueueStats: ...
+
+    async def close(self) -> None: ...
+
+
+class Index(Protocol):
+    """A replica that finds entries. Everything in it can be made again from the archive."""
+
+    @property
+    def abilities(self) -> Abilities: ...
+
+    async def upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
+        """All of them or none. An id that is there is replaced. Entries outside the scope are refused."""
+        ...
+
+    async def delete(self, scope: Scope, where: Where) -> int: ...
+
+    async def get(self, scope: Scope, ids: Sequence[str]) -> list[Entry]:
+        """In the order asked for; ids that are not visible are left out."""
+        ...
+
+    async def search(self, scope: Scope, ask: Ask) -> list[Hit]:
+        """Best first, ties by id. Vectors: cosine. Words: BM25 over what the scope sees."""
+        ...
+
+    async def scroll(
+        self,
+        scope: Scope,
+        where: Where,
+        order: OrderBy = "newest",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page: ...
+
+    async def count(self, scope: Scope, where: Where) -> int: ...
+
+    async def info(self) -> IndexInfo: ...
+
+    async def begin_rebuild(self, model: str, dimension: int, restart: bool = False) -> Index:
+        """A second index beside this one, to be filled and then swapped in; picks up an unfinished one."""
+        ...
+
+    async def finish_rebuild(self) -> None:
+        """Called on what `begin_rebuild` gave: from now on it is the index."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class TurnStore(Protocol):
+    """Sessions and their words."""
+
+    async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        """Durable on return. A turn that is there with the same content is passed over; with another: Conflict."""
+        ...
+
+    async def read_turns(
+        self, scope: Scope, key: SessionKey, after: int = 0, limit: int | None = None
+    ) -> list[StoredTurn]: ...
+
+    async def read_tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]: ...
+
+    async def forget_turns(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
+        """Erase words (all of the session with None) and leave tombstones that keep the chain whole."""
+        ...
+
+    async def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None: ...
+
+    async def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
+        """Compare and set: `expect` is the version last seen, 0 for a new one; else VersionConflict."""
+        ...
+
+    def sessions(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[SessionRecord]: ...
+
+    def owners(self, scope: Scope) -> AsyncIterator[Owner]: ...
+
+    def tenants(self) -> AsyncIterator[str]: ...
+
+
+class NodeStore(Protocol):
+    """Readable memories, their relations and their earlier versions (004 §7, §8)."""
+
+    async def resolve_path(self, scope: Scope, key: NodeKey) -> str: ...
+
+    async def exists(self, scope: Scope, key: NodeKey) -> bool: ...
+
+    async def stat_node(self, scope: Scope, key: NodeKey) -> NodeStat: ...
+
+    async def write_node(self, scope: Scope, node: Node, expect: int | None = None, reason: str = "") -> Node:
+        """All levels at one commit point; the version before it becomes a revision. `expect` compares and sets."""
+        ...
+
+    async def read_node(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node: ...
+
+    async def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node: ...
+
+    async def write_metadata(self, scope: Scope, key: NodeKey, metadata: dict[str, Any]) -> Node: ...
+
+    async def list_children(
+        self, scope: Scope, owner: Owner, shelf: Shelf | None = None, recursive: bool = False
+    ) -> list[NodeSummary]: ...
+
+    async def delete_node(self, scope: Scope, key: NodeKey) -> bool: ...
+
+    async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node: ...
+
+    async def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
+        """Newest first."""
+        ...
+
+    async def rollback_node(self, scope: Scope, key: NodeKey, version: int) -> Node:
+        """An earlier version becomes the newest one; nothing is lost on the way."""
+        ...
+
+    async def get_edges(self, scope: Scope, key: NodeKey) -> list[Edge]: ...
+
+    async def upsert_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None: ...
+
+    async def append_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None: ...
+
+    async def remove_edges(
+        self,
+        scope: Scope,
+        key: NodeKey,
+        to_uris: Sequence[str] | None = None,
+        relation_types: Sequence[str] | None = None,
+    ) -> int: ...
+
+
+class BlobStore(Protocol):
+    """Whole contents under their sha256."""
+
+    async def put_blob(self, scope: Scope, data: bytes) -> str: ...
+
+    async def get_blob(self, scope: Scope, sha256: str) -> bytes: ...
+
+
+class LogStore(Protocol):
+    """Append-only logs of a tenant: what came in through /write, and decisions that rebuild must replay."""
+
+    async def append_log(self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]]) -> list[LogLine]: ...
+
+    async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]: ...
+
+
+class Archive(TurnStore, NodeStore, BlobStore, LogStore, Protocol):
+    """The truth."""
+
+    async def verify(self, scope: Scope) -> VerifyReport:
+        """Prove every hash, chain and pointer of one tenant."""
+        ...
+
+    async def repair(self, scope: Scope) -> list[Repair]:
+        """Finish or roll back what a crash left half done."""
+        ...
+
+    async def close(self) -> None: ...

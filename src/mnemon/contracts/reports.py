@@ -1,0 +1,60 @@
+"""What upkeep says: defects found, repairs made, jobs run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One thing that is wrong: where, what kind, and what was expected."""
+
+    where: str
+    kind: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Something that was not done as asked, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """The proof of an archive: how much was checked, and every defect by name."""
+
+    sessions: int = 0
+    turns: int = 0
+    tombstones: int = 0
+    nodes: int = 0
+    revisions: int = 0
+    blobs: int = 0
+    log_lines: int = 0
+    bytes: int = 0
+    defects: list[Defect] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.defects
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing that was put right."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBatchResult:
+    """What one round of the index worker did."""
+
+    claimed: int
+    succeeded: int
+    failed: int
+    details: dict[str, Any] = field(default_factory=dict)

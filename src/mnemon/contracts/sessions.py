@@ -1,0 +1,91 @@
+"""What the archive keeps about a session, and how it gives turns back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
+from mnemon.contracts.turns import Turn, epoch_ms, parse_time
+
+
+class SessionStatus(StrEnum):
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class SessionRecord(BaseModel):
+    """The session's own page (001's session_marker): rewritten only when its status changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant_id: str
+    owner_kind: OwnerKind
+    owner_id: str
+    session_id: str
+    principals: tuple[str, ...]
+    status: SessionStatus = SessionStatus.IN_PROGRESS
+    version: int = 0
+    turn_count: int = 0
+    chain_head: str = ""
+    claim_ids: tuple[str, ...] = ()
+    counts: dict[str, int] = Field(default_factory=dict)
+    error_reason: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.tenant_id, Owner(self.owner_kind, self.owner_id), self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn in its place: the n-th of its session (from 1), archived at a moment, under its link of the chain."""
+
+    turn: Turn
+    seq: int
+    archived_at: datetime
+    chain: str
+
+    @property
+    def ts_ms(self) -> int:
+        """When it was said; where the export does not know, when it was archived."""
+        said = self.turn.timestamp_iso
+        return epoch_ms(parse_time(said) if said else self.archived_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is left of a forgotten turn: its place in the chain, and nothing that could tell what was said."""
+
+    turn_id: str
+    seq: int
+    forgotten_at: datetime
+    reason: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What an append did: turns already there are not written again."""
+
+    appended: tuple[StoredTurn, ...]
+    already_there: int
+    turn_count: int
+    chain_head: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of an append-only log (entries, ledger)."""
+
+    seq: int
+    at: datetime
+    body: dict[str, Any]
+    chain: str

@@ -1,0 +1,1 @@
+"""Floor 3: the only place where drivers meet pipelines."""

@@ -1,0 +1,1 @@
+"""Floor 1: pure decisions. No await, no clock, no disk, no network."""

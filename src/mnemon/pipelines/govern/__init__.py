@@ -1,0 +1,1 @@
+"""Proof, repair and moving house."""

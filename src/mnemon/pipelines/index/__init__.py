@@ -1,0 +1,1 @@
+"""How the replicas are kept up."""

@@ -1,0 +1,1 @@
+"""How a conversation gets in."""

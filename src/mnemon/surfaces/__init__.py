@@ -1,0 +1,1 @@
+"""Floor 4: translate, call one engine method, translate back."""

@@ -1,0 +1,1 @@
+"""Ships with the product: fixed clocks, the driver contract suites."""
