@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
 from mnemon.contracts.jobs import Job, JobStatus, QueueStats
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
-from mnemon.contracts.reports import Repair, VerifyReport
+from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
@@ -244,7 +244,16 @@ class Archive(TurnStore, NodeStore, BlobStore, LogStore, Protocol):
         ...
 
     async def repair(self, scope: Scope) -> list[Repair]:
-        """Finish or roll back what a crash left half done."""
+        """Finish or roll back what a crash left half done; record what people edited by hand."""
+        ...
+
+    def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:
+        """One tenant, or one owner in it, as files in the on-disk form of the fs archive, which is the interchange
+        form of every archive: (path, chunk) pairs, the chunks of one file in a row. Consistent while others write."""
+        ...
+
+    async def load(self, scope: Scope, files: Iterable[tuple[str, BinaryIO]]) -> LoadReport:
+        """Take over dumped files. What is there already and equal is passed over, what differs is a Conflict."""
         ...
 
     async def close(self) -> None: ...

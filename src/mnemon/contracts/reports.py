@@ -25,7 +25,9 @@ class Degraded:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """The proof of an archive: how much was checked, and every defect by name."""
+    """The proof of an archive: how much was checked, and every defect by name.
+
+    Notes are no defects: a torn line that was never acknowledged, a file edited by hand, a leftover of a crash."""
 
     sessions: int = 0
     turns: int = 0
@@ -36,6 +38,7 @@ class VerifyReport:
     log_lines: int = 0
     bytes: int = 0
     defects: list[Defect] = field(default_factory=list)
+    notes: list[Defect] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -58,3 +61,13 @@ class IndexBatchResult:
     succeeded: int
     failed: int
     details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What an import did, file by file."""
+
+    added: int = 0
+    already_there: int = 0
+    sessions: int = 0
+    conflicts: list[str] = field(default_factory=list)

@@ -1,0 +1,170 @@
+"""The archive as plain files: every word, node and blob where a person can read it, durable and provable."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
+from mnemon.contracts.ports import Clock, LogName
+from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
+from mnemon.contracts.scope import Owner, Scope, SessionKey
+from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.turns import Turn
+from mnemon.drivers.archive.fs import moving
+from mnemon.drivers.archive.fs.audit import audit
+from mnemon.drivers.archive.fs.blobs import BlobFiles
+from mnemon.drivers.archive.fs.durable import Step, make_dirs, no_step
+from mnemon.drivers.archive.fs.layout import Layout
+from mnemon.drivers.archive.fs.logs import LogFiles
+from mnemon.drivers.archive.fs.mending import mend
+from mnemon.drivers.archive.fs.nodes import NodeFiles
+from mnemon.drivers.archive.fs.relations import RelationFiles
+from mnemon.drivers.archive.fs.turns import TurnFiles
+
+T = TypeVar("T")
+_DONE = object()
+
+
+async def _each(items: Iterator[T]) -> AsyncIterator[T]:
+    """A blocking iterator, stepped in a thread."""
+    while (item := await asyncio.to_thread(next, items, _DONE)) is not _DONE:
+        yield item  # type: ignore[misc]
+
+
+class FsArchive:
+    """See `contracts.ports.Archive` for what each method promises. All disk work happens in a thread."""
+
+    def __init__(
+        self,
+        home: Path,
+        clock: Clock,
+        *,
+        entropy: Callable[[int], bytes] = os.urandom,
+        step: Step = no_step,
+        revisions_kept: int = REVISIONS_KEPT,
+    ) -> None:
+        make_dirs(home.absolute())
+        self._layout = Layout(home)
+        self._turns = TurnFiles(self._layout, clock, entropy, step)
+        self._nodes = NodeFiles(self._layout, clock, step, revisions_kept)
+        self._relations = RelationFiles(self._layout, self._nodes, clock, step)
+        self._blobs = BlobFiles(self._layout, step)
+        self._logs = LogFiles(self._layout, clock, entropy, step)
+
+    async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        return await asyncio.to_thread(self._turns.append, scope, key, turns)
+
+    async def read_turns(
+        self, scope: Scope, key: SessionKey, after: int = 0, limit: int | None = None
+    ) -> list[StoredTurn]:
+        return await asyncio.to_thread(self._turns.read, scope, key, after, limit)
+
+    async def read_tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]:
+        return await asyncio.to_thread(self._turns.tombstones, scope, key)
+
+    async def forget_turns(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
+        return await asyncio.to_thread(self._turns.forget, scope, key, turn_ids, reason)
+
+    async def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None:
+        return await asyncio.to_thread(self._turns.read_session, scope, key)
+
+    async def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
+        return await asyncio.to_thread(self._turns.write_session, scope, record, expect)
+
+    def sessions(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[SessionRecord]:
+        return _each(self._turns.sessions(scope, owner))
+
+    def owners(self, scope: Scope) -> AsyncIterator[Owner]:
+        everyone = self._layout.owners(scope.tenant_id)
+        return _each(o for o in everyone if scope.steward or o.principal in scope.principals)
+
+    def tenants(self) -> AsyncIterator[str]:
+        return _each(iter(self._layout.tenants()))
+
+    async def resolve_path(self, scope: Scope, key: NodeKey) -> str:
+        await self.read_node(scope, key, include_content=False)
+        return str(self._layout.node(key))
+
+    async def exists(self, scope: Scope, key: NodeKey) -> bool:
+        return await asyncio.to_thread(self._nodes.exists, scope, key)
+
+    async def stat_node(self, scope: Scope, key: NodeKey) -> NodeStat:
+        return await asyncio.to_thread(self._nodes.stat, scope, key)
+
+    async def write_node(self, scope: Scope, node: Node, expect: int | None = None, reason: str = "") -> Node:
+        return await asyncio.to_thread(self._nodes.write, scope, node, expect, reason)
+
+    async def read_node(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node:
+        return await asyncio.to_thread(self._nodes.read, scope, key, include_content)
+
+    async def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node:
+        return await asyncio.to_thread(self._nodes.write_level, scope, key, level, text)
+
+    async def write_metadata(self, scope: Scope, key: NodeKey, metadata: dict[str, Any]) -> Node:
+        return await asyncio.to_thread(self._nodes.write_metadata, scope, key, metadata)
+
+    async def list_children(
+        self, scope: Scope, owner: Owner, shelf: Shelf | None = None, recursive: bool = False
+    ) -> list[NodeSummary]:
+        return await asyncio.to_thread(self._nodes.children, scope, owner, shelf, recursive)
+
+    async def delete_node(self, scope: Scope, key: NodeKey) -> bool:
+        return await asyncio.to_thread(self._nodes.delete, scope, key)
+
+    async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
+        return await asyncio.to_thread(self._nodes.move, scope, key, to)
+
+    async def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
+        return await asyncio.to_thread(self._nodes.revisions, scope, key)
+
+    async def rollback_node(self, scope: Scope, key: NodeKey, version: int) -> Node:
+        return await asyncio.to_thread(self._nodes.rollback, scope, key, version)
+
+    async def get_edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        return await asyncio.to_thread(self._relations.get, scope, key)
+
+    async def upsert_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
+        await asyncio.to_thread(self._relations.upsert, scope, key, edges)
+
+    async def append_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
+        await asyncio.to_thread(self._relations.append, scope, key, edges)
+
+    async def remove_edges(
+        self,
+        scope: Scope,
+        key: NodeKey,
+        to_uris: Sequence[str] | None = None,
+        relation_types: Sequence[str] | None = None,
+    ) -> int:
+        return await asyncio.to_thread(self._relations.remove, scope, key, to_uris, relation_types)
+
+    async def put_blob(self, scope: Scope, data: bytes) -> str:
+        return await asyncio.to_thread(self._blobs.put, scope, data)
+
+    async def get_blob(self, scope: Scope, sha256: str) -> bytes:
+        return await asyncio.to_thread(self._blobs.get, scope, sha256)
+
+    async def append_log(self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]]) -> list[LogLine]:
+        return await asyncio.to_thread(self._logs.append, scope, log, bodies)
+
+    async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]:
+        return await asyncio.to_thread(self._logs.read, scope, log, after, limit)
+
+    async def verify(self, scope: Scope) -> VerifyReport:
+        return await asyncio.to_thread(audit, self._layout, scope.tenant_id)
+
+    async def repair(self, scope: Scope) -> list[Repair]:
+        return await asyncio.to_thread(mend, self._layout, self._nodes, scope.tenant_id)
+
+    def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:
+        return _each(moving.dump(self._layout, scope.tenant_id, owner))
+
+    async def load(self, scope: Scope, files: Iterable[tuple[str, BinaryIO]]) -> LoadReport:
+        return await asyncio.to_thread(moving.load, self._layout, scope.tenant_id, files)
+
+    async def close(self) -> None:
+        """Nothing is held open between calls."""

@@ -1,0 +1,177 @@
+"""An append-only log whose every line is chained to the one before it.
+
+A line is `{"seq":1,"at":"…","salt":"…","chain":"…","body":{…}}`. Its digest is sha256(salt, at, body bytes) and its
+chain is sha256(chain before, seq, digest). Because the chain is over digests, a line can be forgotten: the body and the
+salt go, the digest stays, and without the salt nobody can find out by guessing what was said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mnemon.contracts.errors import Corrupt
+from mnemon.drivers.archive.fs.durable import Step, no_step, sync_dir, write_all
+
+_LIVE = re.compile(
+    rb'\{"seq":(\d{1,18}),"at":"([0-9T:.+-]{20,40})","salt":"([0-9a-f]{32})","chain":"([0-9a-f]{64})","body":(.*)\}\n',
+    re.DOTALL,
+)
+_GONE = re.compile(
+    rb'\{"seq":(\d{1,18}),"digest":"([0-9a-f]{64})","chain":"([0-9a-f]{64})","gone":(\{.*\}),"seal":"([0-9a-f]{64})"\}\n'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line as it stands in the file; `body` is None once it is forgotten, `gone` then says when and why."""
+
+    seq: int
+    at: datetime | None
+    chain: str
+    body: bytes | None
+    gone: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """What a crash left behind the last whole line; it was never acknowledged."""
+
+    offset: int
+    length: int
+
+
+def genesis(*names: str) -> str:
+    """Where a chain begins: no log can pass for another one's."""
+    return hashlib.sha256(json.dumps(["mnemon-chain-1", *names], ensure_ascii=False).encode()).hexdigest()
+
+
+def _digest(salt: bytes, at: bytes, body: bytes) -> str:
+    return hashlib.sha256(b"%b\n%b\n%b" % (salt, at, body)).hexdigest()
+
+
+def _link(previous: str, seq: int, digest: str) -> str:
+    return hashlib.sha256(f"{previous}\n{seq}\n{digest}".encode()).hexdigest()
+
+
+def render(seq: int, at: datetime, body: bytes, previous: str, salt: bytes) -> tuple[bytes, str]:
+    """A new line and its chain."""
+    when, salted = at.isoformat().encode(), salt.hex().encode()
+    chain = _link(previous, seq, _digest(salted, when, body))
+    line = b'{"seq":%d,"at":"%b","salt":"%b","chain":"%b","body":%b}\n' % (seq, when, salted, chain.encode(), body)
+    return line, chain
+
+
+def render_gone(line: bytes, gone: dict[str, Any]) -> bytes:
+    """A live line turned into a tombstone: the same place in the chain, nothing of the words."""
+    match = _LIVE.fullmatch(line)
+    if match is None:
+        return line
+    digest = _digest(match[3], match[2], match[5])
+    note = json.dumps(gone, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+    rest = b'{"seq":%b,"digest":"%b","chain":"%b","gone":%b' % (match[1], digest.encode(), match[4], note)
+    return b'%b,"seal":"%b"}\n' % (rest, hashlib.sha256(rest).hexdigest().encode())
+
+
+def parse(line: bytes) -> Line | None:
+    """A line without proof; None where it is no line at all."""
+    if match := _LIVE.fullmatch(line):
+        return Line(int(match[1]), datetime.fromisoformat(match[2].decode()), match[4].decode(), match[5])
+    if match := _GONE.fullmatch(line):
+        return Line(int(match[1]), None, match[3].decode(), None, json.loads(match[4]))
+    return None
+
+
+def prove(line: bytes, previous: str, seq: int) -> Line | str:
+    """The line if every byte of it holds, else what is wrong with it."""
+    if match := _LIVE.fullmatch(line):
+        digest = _digest(match[3], match[2], match[5])
+        chain = match[4].decode()
+    elif match := _GONE.fullmatch(line):
+        if hashlib.sha256(line[: line.rindex(b',"seal":"')]).hexdigest().encode() != match[5]:
+            return "the tombstone does not match its seal"
+        digest, chain = match[2].decode(), match[3].decode()
+    else:
+        return "not a line of this log"
+    if int(match[1]) != seq or match[1] != str(seq).encode():
+        return f"expected line {seq}, found {match[1].decode()}"
+    if _link(previous, seq, digest) != chain:
+        return "its words or its place do not match the hash chain"
+    try:
+        parsed = parse(line)
+        json.loads(match[5] if parsed and parsed.body is not None else b"{}")
+    except (ValueError, UnicodeDecodeError):
+        return "its body is not JSON"
+    return parsed if parsed else "not a line of this log"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes] | Torn]:
+    """(offset, line) for every whole line; last, what is torn off after them, if anything."""
+    offset = 0
+    try:
+        with path.open("rb") as file:
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    yield Torn(offset, len(raw))
+                    return
+                if not raw.strip(b"\0\n"):  # a file grown by the file system but never filled
+                    rest = os.fstat(file.fileno()).st_size - offset
+                    yield Torn(offset, rest)
+                    return
+                yield offset, raw
+                offset += len(raw)
+    except FileNotFoundError:
+        return
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """Every whole line, trusted; `Corrupt` where one cannot be read."""
+    for item in read_lines(path):
+        if isinstance(item, Torn):
+            return
+        line = parse(item[1])
+        if line is None:
+            raise Corrupt(f"{path}: unreadable line at byte {item[0]}", where=str(path))
+        yield line
+
+
+def append(path: Path, data: bytes, size: int, step: Step = no_step, what: str = "log") -> int:
+    """Write behind the first `size` bytes (cutting off what is torn) and sync; the new size."""
+    fresh = size == 0
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if not fresh else os.O_TRUNC), 0o600)
+    try:
+        if os.fstat(fd).st_size != size:
+            os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+        step(f"{what}.before_write")
+        write_all(fd, data)
+        step(f"{what}.before_sync")
+        os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+    finally:
+        os.close(fd)
+    if fresh:
+        step(f"{what}.before_dir_sync")
+        sync_dir(path.parent)
+    step(f"{what}.synced")
+    return size + len(data)
+
+
+def chained(
+    bodies: Sequence[bytes], at: datetime, seq: int, head: str, entropy: bytes
+) -> tuple[bytes, list[Line], str]:
+    """New lines for bodies after line `seq` with chain `head`: their bytes, themselves, and the new head."""
+    out: list[bytes] = []
+    made: list[Line] = []
+    for i, body in enumerate(bodies):
+        seq += 1
+        raw, head = render(seq, at, body, head, entropy[16 * i : 16 * i + 16])
+        out.append(raw)
+        made.append(Line(seq, at, head, body))
+    return b"".join(out), made, head

@@ -1,0 +1,80 @@
+"""Bytes that are on the disk when the call returns: append, atomic replace, folders, locks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# Called by name at every step a crash could fall between; tests kill the process there.
+Step = Callable[[str], None]
+
+TEMPORARY = ".tmp-"
+
+
+def no_step(name: str) -> None:
+    """The step of everyday life: nothing happens."""
+
+
+def sync_dir(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_dirs(path: Path) -> None:
+    """Create a folder and its parents so that they survive a power cut."""
+    missing: list[Path] = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_dir(folder.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write_temporary(path: Path, data: bytes) -> Path:
+    """The bytes, synced, under a name nobody reads yet."""
+    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return temporary
+
+
+def replace_files(folder: Path, files: dict[str, bytes], step: Step = no_step, what: str = "file") -> None:
+    """Put files in place, each atomically, in the order given, with one sync of the folder at the end."""
+    staged = [(folder / name, write_temporary(folder / name, data)) for name, data in files.items()]
+    for target, temporary in staged:
+        step(f"{what}.{target.name}.before_rename")
+        temporary.replace(target)
+    step(f"{what}.before_dir_sync")
+    sync_dir(folder)
+
+
+def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "file") -> None:
+    replace_files(path.parent, {path.name: data}, step, what)
+
+
+@contextmanager
+def locked(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a folder against other threads and processes; a crash lets go of it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,286 @@
+"""Nodes on disk: three readable files, a sealed page that commits them, and a copy of every version.
+
+Writing version n: first `revisions/…/{n}.json` with the whole node (a crash after this is finished by `recover`), then
+the readable files, last `.meta.json`, which carries their hashes. A reader that finds files and hashes apart finishes the
+write under the lock; where there is nothing to finish, a person has edited the file, and the person's words are what is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound, VersionConflict
+from mnemon.contracts.nodes import LEVELS, REVISIONS_KEPT, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
+from mnemon.contracts.ports import Clock
+from mnemon.contracts.scope import Owner, OwnerKind, Scope
+from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, replace_files, sync_dir
+from mnemon.drivers.archive.fs.layout import LEVEL_FILES, META, Layout, name_of
+from mnemon.drivers.archive.fs.sealed import read_sealed, seal
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What lies in a node's folder: its page, and the levels whose text is not what the page sealed."""
+
+    meta: dict[str, Any]
+    texts: dict[Level, str]
+    changed: tuple[Level, ...]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _moment(value: str | None) -> datetime | None:
+    return datetime.fromisoformat(value) if value else None
+
+
+def node_page(node: Node) -> dict[str, Any]:
+    """The `.meta.json` of a node: everything but the words, and the hashes of the words."""
+    return {
+        "tenant_id": node.key.tenant_id,
+        "owner_kind": node.key.owner.kind.value,
+        "owner_id": node.key.owner.id,
+        "shelf": node.key.shelf.value,
+        "slug": node.key.slug,
+        "uri": node.key.uri,
+        "principals": sorted(node.principals),
+        "metadata": node.metadata,
+        "version": node.version,
+        "created_at": node.created_at.isoformat() if node.created_at else None,
+        "updated_at": node.updated_at.isoformat() if node.updated_at else None,
+        "sha256": {level: _hash(getattr(node, level)) for level in LEVELS},
+    }
+
+
+def node_of(page: dict[str, Any], texts: dict[Level, str]) -> Node:
+    owner = Owner(OwnerKind(page["owner_kind"]), page["owner_id"])
+    return Node(
+        key=NodeKey(page["tenant_id"], owner, Shelf(page["shelf"]), page["slug"]),
+        principals=tuple(page["principals"]),
+        abstract=texts.get("abstract", ""),
+        overview=texts.get("overview", ""),
+        content=texts.get("content", ""),
+        metadata=page["metadata"],
+        version=page["version"],
+        created_at=_moment(page["created_at"]),
+        updated_at=_moment(page["updated_at"]),
+    )
+
+
+def read_state(folder: Path) -> NodeState | None:
+    """The folder as it is; None where there is no committed node."""
+    meta = read_sealed(folder / META)
+    if meta is None:
+        return None
+    texts: dict[Level, str] = {}
+    for level in LEVELS:
+        try:
+            texts[level] = (folder / LEVEL_FILES[level]).read_bytes().decode()
+        except FileNotFoundError:
+            texts[level] = ""
+        except UnicodeDecodeError:
+            raise Corrupt(f"{folder / LEVEL_FILES[level]}: not UTF-8", where=str(folder)) from None
+    changed = tuple(level for level in LEVELS if _hash(texts[level]) != meta["sha256"][level])
+    return NodeState(meta, texts, changed)
+
+
+class NodeFiles:
+    def __init__(self, layout: Layout, clock: Clock, step: Step, keep: int = REVISIONS_KEPT) -> None:
+        self._layout = layout
+        self._clock = clock
+        self._step = step
+        self._keep = keep
+
+    # --- reading
+
+    def _state(self, scope: Scope, key: NodeKey) -> NodeState | None:
+        folder = self._layout.node(key)
+        if scope.tenant_id != key.tenant_id or not folder.exists():
+            return None
+        with locked(folder, shared=True):
+            state = read_state(folder)
+        if state and state.changed:
+            with locked(folder):
+                self.recover(key)
+                state = read_state(folder)
+        return state if state and scope.sees(state.meta["principals"]) else None
+
+    def exists(self, scope: Scope, key: NodeKey) -> bool:
+        return self._state(scope, key) is not None
+
+    def read(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node:
+        state = self._state(scope, key)
+        if state is None:
+            raise NotFound(f"no node {key.uri} in this scope", uri=key.uri)
+        node = node_of(state.meta, state.texts)
+        return node if include_content else replace(node, content="")
+
+    def stat(self, scope: Scope, key: NodeKey) -> NodeStat:
+        state = self._state(scope, key)
+        if state is None:
+            return NodeStat(key.uri, False, 0, 0)
+        size = sum(p.stat().st_size for p in self._layout.node(key).iterdir() if p.is_file())
+        return NodeStat(key.uri, True, state.meta["version"], size, _moment(state.meta["updated_at"]))
+
+    def children(self, scope: Scope, owner: Owner, shelf: Shelf | None, recursive: bool) -> list[NodeSummary]:
+        """The shelves of an owner, or the nodes on one shelf; `recursive` lists the nodes of every shelf."""
+        nodes: list[NodeSummary] = []
+        shelves: list[NodeSummary] = []
+        for here in [shelf] if shelf else list(Shelf):
+            found = list(self._summaries(scope, owner, here))
+            nodes += found
+            if found:
+                newest = max((s.updated_at for s in found if s.updated_at), default=None)
+                uri = f"ctx://{scope.tenant_id}/{owner.space}/memories/{here.value}"
+                shelves.append(NodeSummary(uri, here.value, True, True, here.value, newest))
+        if shelf:
+            return nodes
+        return shelves + nodes if recursive else shelves
+
+    def _summaries(self, scope: Scope, owner: Owner, shelf: Shelf) -> Iterator[NodeSummary]:
+        for folder in self._layout.node_folders(scope.tenant_id, owner, shelf):
+            meta = read_sealed(folder / META)
+            if meta and scope.sees(meta["principals"]):
+                updated = _moment(meta["updated_at"])
+                yield NodeSummary(meta["uri"], meta["slug"], False, False, meta["shelf"], updated)
+
+    # --- writing
+
+    def write(self, scope: Scope, node: Node, expect: int | None, reason: str) -> Node:
+        key = node.key
+        if scope.tenant_id != key.tenant_id or not scope.sees(node.principals):
+            raise NotFound(f"node {key.uri} is not within this scope", uri=key.uri)
+        folder = self._layout.node(key)
+        if not folder.exists():
+            self._layout.make_owner(key.tenant_id, key.owner)
+            self._layout.make_named(folder, key.slug)
+        with locked(folder):
+            self.recover(key)
+            there = read_state(folder)
+            if there and not scope.sees(there.meta["principals"]):
+                raise NotFound(f"no node {key.uri} in this scope", uri=key.uri)
+            version = there.meta["version"] if there else 0
+            if expect is not None and version != expect:
+                raise VersionConflict(f"{key.uri} is at version {version}, not {expect}", uri=key.uri, version=version)
+            if there and there.changed:
+                self._keep_edit(key, there)
+                version += 1
+            now = self._clock.now()
+            created = _moment(there.meta["created_at"]) if there else now
+            node = replace(node, version=version + 1, created_at=created, updated_at=now)
+            self._commit(node, reason)
+            self._prune(key, node.version)
+        return node
+
+    def _commit(self, node: Node, reason: str) -> None:
+        shelf_of_versions = self._layout.revisions(node.key)
+        make_dirs(shelf_of_versions)
+        copy = {
+            "page": node_page(node),
+            "texts": {level: getattr(node, level) for level in LEVELS},
+            "reason": reason,
+            "saved_at": self._clock.now().isoformat(),
+        }
+        replace_file(shelf_of_versions / f"{node.version}.json", seal(copy), self._step, "revision")
+        self._place(node)
+
+    def _place(self, node: Node) -> None:
+        folder = self._layout.node(node.key)
+        words = {LEVEL_FILES[level]: getattr(node, level).encode() for level in LEVELS}
+        replace_files(folder, words, self._step, "node")
+        replace_file(folder / META, seal(node_page(node)), self._step, "node_meta")
+
+    def _keep_edit(self, key: NodeKey, state: NodeState) -> Node:
+        """A person's edit becomes a version of its own before anything is written over it."""
+        now = self._clock.now()
+        node = replace(node_of(state.meta, state.texts), version=state.meta["version"] + 1, updated_at=now)
+        self._commit(node, "edited by hand")
+        return node
+
+    def _versions(self, key: NodeKey) -> list[int]:
+        folder = self._layout.revisions(key)
+        return sorted(int(p.stem) for p in folder.glob("*.json")) if folder.exists() else []
+
+    def _prune(self, key: NodeKey, version: int) -> None:
+        for old in self._versions(key):
+            if old < version - self._keep:
+                (self._layout.revisions(key) / f"{old}.json").unlink()
+
+    def recover(self, key: NodeKey) -> bool:
+        """Finish a write that was cut off after its copy was kept. Call it with the node's folder locked."""
+        versions = self._versions(key)
+        meta = read_sealed(self._layout.node(key) / META)
+        current = meta["version"] if meta else 0
+        if not versions or versions[-1] <= current:
+            return False
+        self._place(self._copy(key, versions[-1]).node)
+        return True
+
+    def adopt_edit(self, key: NodeKey) -> Node | None:
+        """Record a hand-edited file as a new version; None where nothing was edited."""
+        with locked(self._layout.node(key)):
+            self.recover(key)
+            state = read_state(self._layout.node(key))
+            return self._keep_edit(key, state) if state and state.changed else None
+
+    def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node:
+        if level not in LEVELS:
+            raise InvalidArgument(f"level must be one of {', '.join(LEVELS)}", field="level")
+        node = self.read(scope, key)
+        changed = {"abstract": node.abstract, "overview": node.overview, "content": node.content, level: text}
+        return self.write(scope, replace(node, **changed), node.version, f"{level} rewritten")
+
+    def write_metadata(self, scope: Scope, key: NodeKey, metadata: dict[str, Any]) -> Node:
+        node = self.read(scope, key)
+        return self.write(scope, replace(node, metadata=metadata), node.version, "metadata rewritten")
+
+    def delete(self, scope: Scope, key: NodeKey) -> bool:
+        if not self.exists(scope, key):
+            return False
+        folder = self._layout.node(key)
+        with locked(folder):
+            # Copies first: with them gone nothing can bring the node back halfway.
+            shutil.rmtree(self._layout.revisions(key), ignore_errors=True)
+            (folder / META).unlink()
+            self._step("node.delete.uncommitted")
+            shutil.rmtree(folder)
+            sync_dir(folder.parent)
+        return True
+
+    def move(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
+        node = self.read(scope, key)
+        if self.exists(scope, to):
+            raise VersionConflict(f"{to.uri} exists already", uri=to.uri)
+        moved = self.write(scope, replace(node, key=to), 0, f"moved from {key.uri}")
+        self._step("node.move.copied")
+        self.delete(scope, key)
+        return moved
+
+    # --- earlier versions
+
+    def _copy(self, key: NodeKey, version: int) -> Revision:
+        body = read_sealed(self._layout.revisions(key) / f"{version}.json")
+        if body is None:
+            raise NotFound(f"{key.uri} has no version {version}", uri=key.uri, version=version)
+        node = node_of(body["page"], body["texts"])
+        return Revision(node, body["reason"], datetime.fromisoformat(body["saved_at"]))
+
+    def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
+        current = self.read(scope, key).version
+        copies = [self._copy(key, v) for v in reversed(self._versions(key)) if v < current]
+        return [r for r in copies if scope.sees(r.node.principals)]
+
+    def rollback(self, scope: Scope, key: NodeKey, version: int) -> Node:
+        current = self.read(scope, key)
+        earlier = self._copy(key, version).node
+        return self.write(scope, earlier, current.version, f"rolled back to version {version}")
+
+    def key_of(self, tenant_id: str, owner: Owner, shelf: Shelf, folder: Path) -> NodeKey:
+        return NodeKey(tenant_id, owner, shelf, name_of(folder))

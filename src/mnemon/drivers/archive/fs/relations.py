@@ -1,0 +1,107 @@
+"""A node's relations on disk: `.relations.json`, sealed, next to the node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.nodes import RELATION_TYPES, Edge, NodeKey
+from mnemon.contracts.ports import Clock
+from mnemon.contracts.scope import Scope
+from mnemon.drivers.archive.fs.durable import Step, locked, replace_file
+from mnemon.drivers.archive.fs.layout import RELATIONS, Layout
+from mnemon.drivers.archive.fs.nodes import NodeFiles
+from mnemon.drivers.archive.fs.sealed import read_sealed, seal
+from mnemon.logic.ids import stable_id
+
+
+class RelationFiles:
+    def __init__(self, layout: Layout, nodes: NodeFiles, clock: Clock, step: Step) -> None:
+        self._layout = layout
+        self._nodes = nodes
+        self._clock = clock
+        self._step = step
+
+    def get(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        self._check(scope, key)
+        return self._read(key)
+
+    def upsert(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
+        """One edge a target and type: the newer one takes the place of the older."""
+        self._check(scope, key, edges)
+        with locked(self._layout.node(key)):
+            by_target = {(e.to_uri, e.relation_type): e for e in self._read(key)}
+            by_target.update({(e.to_uri, e.relation_type): e for e in edges})
+            self._write(key, list(by_target.values()))
+
+    def append(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
+        self._check(scope, key, edges)
+        with locked(self._layout.node(key)):
+            self._write(key, [*self._read(key), *edges])
+
+    def remove(
+        self, scope: Scope, key: NodeKey, to_uris: Sequence[str] | None, relation_types: Sequence[str] | None
+    ) -> int:
+        """Edges that fit every condition given; with no condition, all of them."""
+        self._check(scope, key)
+        with locked(self._layout.node(key)):
+            there = self._read(key)
+            kept = [
+                e
+                for e in there
+                if (to_uris is not None and e.to_uri not in to_uris)
+                or (relation_types is not None and e.relation_type not in relation_types)
+            ]
+            if len(kept) < len(there):
+                self._write(key, kept)
+        return len(there) - len(kept)
+
+    def _check(self, scope: Scope, key: NodeKey, edges: Sequence[Edge] = ()) -> None:
+        if not self._nodes.exists(scope, key):
+            raise NotFound(f"no node {key.uri} in this scope", uri=key.uri)
+        for edge in edges:
+            if edge.from_uri != key.uri:
+                raise InvalidArgument(
+                    f"an edge of {key.uri} must start there, not at {edge.from_uri}", field="from_uri"
+                )
+            if edge.relation_type not in RELATION_TYPES:
+                known = ", ".join(RELATION_TYPES)
+                raise InvalidArgument(
+                    f"unknown relation_type {edge.relation_type!r}; known: {known}", field="relation_type"
+                )
+
+    def _read(self, key: NodeKey) -> list[Edge]:
+        body = read_sealed(self._layout.node(key) / RELATIONS)
+        return [_edge(key, e) for e in body["edges"]] if body else []
+
+    def _write(self, key: NodeKey, edges: list[Edge]) -> None:
+        now = self._clock.now()
+        rows = [_row(replace(e, created_at=e.created_at or now)) for e in edges]
+        body = {"edges": rows, "updated_at": now.isoformat()}
+        replace_file(self._layout.node(key) / RELATIONS, seal(body), self._step, "relations")
+
+
+def _row(edge: Edge) -> dict[str, Any]:
+    return {
+        "id": stable_id("edge", edge.from_uri, edge.to_uri, edge.relation_type)[:8],
+        "to_uri": edge.to_uri,
+        "relation_type": edge.relation_type,
+        "reason": edge.reason,
+        "weight": edge.weight,
+        "created_at": edge.created_at.isoformat() if edge.created_at else None,
+    }
+
+
+def _edge(key: NodeKey, row: dict[str, Any]) -> Edge:
+    created = row["created_at"]
+    return Edge(
+        key.uri,
+        row["to_uri"],
+        row["relation_type"],
+        row["reason"],
+        row["weight"],
+        datetime.fromisoformat(created) if created else None,
+    )

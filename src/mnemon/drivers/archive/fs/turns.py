@@ -1,0 +1,232 @@
+"""Sessions on disk: the words, chained, and the session's own page."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+
+from mnemon.contracts.errors import Conflict, Corrupt, NotFound, VersionConflict
+from mnemon.contracts.ports import Clock
+from mnemon.contracts.scope import Owner, Scope, SessionKey
+from mnemon.contracts.sessions import AppendResult, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.turns import Turn
+from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file
+from mnemon.drivers.archive.fs.layout import SESSION, TURNS, Layout
+from mnemon.drivers.archive.fs.sealed import read_sealed, seal
+
+_OPEN_SESSIONS = 512
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What must be known of a log to write behind it."""
+
+    inode: int
+    size: int
+    count: int
+    head: str
+    principals: frozenset[str]
+    seen: dict[str, bytes]
+
+
+def session_genesis(key: SessionKey) -> str:
+    return chainlog.genesis("turns", key.tenant_id, key.owner.space, key.session_id)
+
+
+def turn_body(turn: Turn) -> bytes:
+    return turn.model_dump_json(exclude_defaults=True).encode()
+
+
+def _fingerprint(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=8).digest()
+
+
+class TurnFiles:
+    def __init__(self, layout: Layout, clock: Clock, entropy: Callable[[int], bytes], step: Step) -> None:
+        self._layout = layout
+        self._clock = clock
+        self._entropy = entropy
+        self._step = step
+        self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
+        self._guard = Lock()
+
+    # --- the session's page
+
+    def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None:
+        record = self.load_record(self._layout.session(key)) if scope.tenant_id == key.tenant_id else None
+        return record if record and scope.sees(record.principals) else None
+
+    def load_record(self, folder: Path) -> SessionRecord | None:
+        body = read_sealed(folder / SESSION)
+        return SessionRecord.model_validate(body) if body is not None else None
+
+    def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
+        key = record.key
+        if scope.tenant_id != key.tenant_id or not scope.sees(record.principals):
+            raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
+        folder = self._layout.session(key)
+        if not folder.exists():
+            self._layout.make_owner(key.tenant_id, key.owner)
+            self._layout.make_named(folder, key.session_id)
+        with locked(folder):
+            there = self.load_record(folder)
+            version = there.version if there else 0
+            if version != expect:
+                raise VersionConflict(
+                    f"session {key.session_id} is at version {version}, not {expect}",
+                    session_id=key.session_id,
+                    version=version,
+                )
+            if there and set(there.principals) != set(record.principals):
+                raise Conflict(
+                    f"session {key.session_id} was written for {sorted(there.principals)}; "
+                    f"its visibility cannot change to {sorted(record.principals)}",
+                    field="visibility",
+                )
+            now = self._clock.now()
+            created = there.created_at if there else now
+            record = record.model_copy(update={"version": version + 1, "updated_at": now, "created_at": created})
+            replace_file(folder / SESSION, seal(record.model_dump(mode="json")), self._step, "session")
+        return record
+
+    def _visible_record(self, scope: Scope, key: SessionKey) -> SessionRecord:
+        record = self.read_session(scope, key)
+        if record is None:
+            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+        return record
+
+    def sessions(self, scope: Scope, owner: Owner | None) -> Iterator[SessionRecord]:
+        for whose in [owner] if owner else self._layout.owners(scope.tenant_id):
+            for folder in self._layout.session_folders(scope.tenant_id, whose):
+                record = self.load_record(folder)
+                if record and scope.sees(record.principals):
+                    yield record
+
+    # --- the words
+
+    def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        folder = self._layout.session(key)
+        if scope.tenant_id != key.tenant_id or not folder.exists():
+            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+        with locked(folder):
+            tail = self._tail(scope, key, folder)
+            new, bodies, repeated = self._unseen(tail, key, turns)
+            if new:
+                at = self._clock.now()
+                data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
+                path = folder / TURNS
+                tail.size = chainlog.append(path, data, tail.size, self._step, "turns")
+                tail.inode, tail.count, tail.head = os.stat(path).st_ino, tail.count + len(new), head
+                tail.seen.update((t.turn_id, _fingerprint(b)) for t, b in zip(new, bodies, strict=True))
+            else:
+                made = []
+        stored = tuple(StoredTurn(t, m.seq, at, m.chain) for t, m in zip(new, made, strict=True)) if new else ()
+        return AppendResult(stored, repeated, tail.count, tail.head)
+
+    def _unseen(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> tuple[list[Turn], list[bytes], int]:
+        new: list[Turn] = []
+        bodies: list[bytes] = []
+        batch: dict[str, bytes] = {}
+        for turn in turns:
+            body = turn_body(turn)
+            print_ = _fingerprint(body)
+            known = tail.seen.get(turn.turn_id) or batch.get(turn.turn_id)
+            if known is None:
+                batch[turn.turn_id] = print_
+                new.append(turn)
+                bodies.append(body)
+            elif known not in (print_, b"gone"):
+                raise Conflict(
+                    f"turn {turn.turn_id} of session {key.session_id} is archived with other content; "
+                    "words are never rewritten: use a new turn_id or a new session_id",
+                    turn_id=turn.turn_id,
+                )
+        return new, bodies, len(turns) - len(new)
+
+    def _tail(self, scope: Scope, key: SessionKey, folder: Path) -> _Tail:
+        with self._guard:
+            tail = self._tails.get(key)
+            if tail is not None:
+                self._tails.move_to_end(key)
+        path = folder / TURNS
+        try:
+            status = os.stat(path)
+            there = (status.st_ino, status.st_size)
+        except FileNotFoundError:
+            there = (0, 0)
+        if tail is None or (tail.inode, tail.size) != there:
+            tail = self._scan_tail(self._visible_record(scope, key), path, there[0])
+            with self._guard:
+                self._tails[key] = tail
+                while len(self._tails) > _OPEN_SESSIONS:
+                    self._tails.popitem(last=False)
+        elif not scope.steward and not tail.principals <= scope.principals:
+            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+        return tail
+
+    def _scan_tail(self, record: SessionRecord, path: Path, inode: int) -> _Tail:
+        tail = _Tail(inode, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
+        for item in chainlog.read_lines(path):
+            if isinstance(item, chainlog.Torn):
+                break
+            line = chainlog.parse(item[1])
+            if line is None:
+                raise Corrupt(f"{path}: unreadable line at byte {item[0]}", where=str(path))
+            tail.count, tail.head, tail.size = line.seq, line.chain, item[0] + len(item[1])
+            if line.body is not None:
+                tail.seen[Turn.model_validate_json(line.body).turn_id] = _fingerprint(line.body)
+            elif line.gone:
+                tail.seen[line.gone["turn_id"]] = b"gone"
+        return tail
+
+    def read(self, scope: Scope, key: SessionKey, after: int, limit: int | None) -> list[StoredTurn]:
+        self._visible_record(scope, key)
+        out: list[StoredTurn] = []
+        for line in chainlog.lines(self._layout.session(key) / TURNS):
+            if line.body is None or line.at is None or line.seq <= after:
+                continue
+            out.append(StoredTurn(Turn.model_validate_json(line.body), line.seq, line.at, line.chain))
+            if limit is not None and len(out) >= limit:
+                break
+        return out
+
+    def tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]:
+        self._visible_record(scope, key)
+        return [
+            Tombstone(g["turn_id"], line.seq, datetime.fromisoformat(g["at"]), g["reason"], line.chain)
+            for line in chainlog.lines(self._layout.session(key) / TURNS)
+            if (g := line.gone)
+        ]
+
+    def forget(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
+        self._visible_record(scope, key)
+        folder = self._layout.session(key)
+        wanted = None if turn_ids is None else set(turn_ids)
+        forgotten = 0
+        with locked(folder):
+            rewritten: list[bytes] = []
+            for item in chainlog.read_lines(folder / TURNS):
+                if isinstance(item, chainlog.Torn):
+                    break
+                raw = item[1]
+                line = chainlog.parse(raw)
+                if line and line.body is not None:
+                    turn_id = Turn.model_validate_json(line.body).turn_id
+                    if wanted is None or turn_id in wanted:
+                        gone = {"turn_id": turn_id, "at": self._clock.now().isoformat(), "reason": reason}
+                        raw = chainlog.render_gone(raw, gone)
+                        forgotten += 1
+                rewritten.append(raw)
+            if forgotten:
+                make_dirs(folder)
+                replace_file(folder / TURNS, b"".join(rewritten), self._step, "forget")
+            with self._guard:
+                self._tails.pop(key, None)
+        return forgotten
