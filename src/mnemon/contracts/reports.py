@@ -27,7 +27,7 @@ class Degraded:
 class VerifyReport:
     """The proof of an archive: how much was checked, and every defect by name.
 
-    Notes are no defects: a torn line that was never acknowledged, a file edited by hand, a leftover of a crash."""
+    Notes are no defects: a torn line that was never acknowledged, a leftover of a crash, an unknown file."""
 
     sessions: int = 0
     turns: int = 0

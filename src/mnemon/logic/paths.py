@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 _PLAIN = re.compile(r"[a-z0-9_-]")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$")
@@ -22,6 +23,7 @@ def _escape_char(char: str) -> str:
     return "".join(f"~{byte:02x}" for byte in char.encode())
 
 
+@lru_cache(maxsize=16384)
 def escape(name: str) -> str:
     """A path component for any id.
 

@@ -163,7 +163,7 @@ class Audit:
             self._note(folder, "unfinished", "a write was cut off; repair finishes it")
         elif state.changed:
             names = ", ".join(LEVEL_FILES[level] for level in state.changed)
-            self._note(folder, "edited", f"{names} changed outside Mnemon; repair records it as a version")
+            self._defect(folder, "edited", f"{names} changed outside Mnemon; repair records it as a version")
         if not (copies / f"{node.version}.json").exists():
             self._defect(folder, "revision", f"the copy of version {node.version} is missing")
 

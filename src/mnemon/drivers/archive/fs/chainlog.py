@@ -142,12 +142,13 @@ def lines(path: Path) -> Iterator[Line]:
         yield line
 
 
-def append(path: Path, data: bytes, size: int, step: Step = no_step, what: str = "log") -> int:
-    """Write behind the first `size` bytes (cutting off what is torn) and sync; the new size."""
+def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = "log") -> tuple[int, int]:
+    """Write behind the first `size` bytes (cutting off what is torn) and sync; the file's inode and new size."""
     fresh = size == 0
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if not fresh else os.O_TRUNC), 0o600)
     try:
-        if os.fstat(fd).st_size != size:
+        status = os.fstat(fd)
+        if status.st_size != size:
             os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
         step(f"{what}.before_write")
@@ -158,9 +159,9 @@ def append(path: Path, data: bytes, size: int, step: Step = no_step, what: str =
         os.close(fd)
     if fresh:
         step(f"{what}.before_dir_sync")
-        sync_dir(path.parent)
+        sync_dir(Path(path).parent)
     step(f"{what}.synced")
-    return size + len(data)
+    return status.st_ino, size + len(data)
 
 
 def chained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from mnemon.contracts.nodes import NodeKey, Shelf
@@ -28,7 +29,7 @@ class Layout:
         return self.tenant(tenant_id) / owner.kind.value / escape(owner.id)
 
     def session(self, key: SessionKey) -> Path:
-        return self.owner(key.tenant_id, key.owner) / "sessions" / escape(key.session_id)
+        return _session_folder(self.home, key)
 
     def shelf(self, tenant_id: str, owner: Owner, shelf: Shelf) -> Path:
         return self.owner(tenant_id, owner) / "memories" / shelf.value
@@ -69,6 +70,13 @@ class Layout:
 
     def node_folders(self, tenant_id: str, owner: Owner, shelf: Shelf) -> list[Path]:
         return _folders(self.shelf(tenant_id, owner, shelf))
+
+
+@lru_cache(maxsize=4096)
+def _session_folder(home: Path, key: SessionKey) -> Path:
+    # Built once a session: joining paths costs as much as the sync of a short turn.
+    owner = home / "tenants" / escape(key.tenant_id) / key.owner.kind.value / escape(key.owner.id)
+    return owner / "sessions" / escape(key.session_id)
 
 
 def name_of(folder: Path) -> str:

@@ -67,7 +67,7 @@ class LogFiles:
             at = self._clock.now()
             data, made, head = chainlog.chained(raw, at, tail.seq, tail.head, self._entropy(16 * len(raw)))
             if made:
-                size = chainlog.append(tail.path, data, tail.size, self._step, log)
+                _, size = chainlog.append(str(tail.path), data, tail.size, self._step, log)
                 self._tails[folder] = _Tail(tail.path, size, tail.seq + len(made), head)
         return [LogLine(m.seq, at, dict(b), m.chain) for m, b in zip(made, bodies, strict=True)]
 

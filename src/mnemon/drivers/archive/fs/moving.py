@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 
 
 def dump(layout: Layout, tenant_id: str, owner: Owner | None) -> Iterator[tuple[str, bytes]]:
-    """(path, chunk) pairs. Every folder is copied under its lock and blobs come last, so nothing points into the void."""
+    """(path, chunk) pairs. Folders are copied under their lock, blobs come last: nothing points into the void."""
     root = layout.tenant(tenant_id)
     blobs: set[str] = set()
     for whose in [owner] if owner else layout.owners(tenant_id):

@@ -1,8 +1,8 @@
 """Nodes on disk: three readable files, a sealed page that commits them, and a copy of every version.
 
 Writing version n: first `revisions/…/{n}.json` with the whole node (a crash after this is finished by `recover`), then
-the readable files, last `.meta.json`, which carries their hashes. A reader that finds files and hashes apart finishes the
-write under the lock; where there is nothing to finish, a person has edited the file, and the person's words are what is read.
+the readable files, last `.meta.json`, which carries their hashes. A reader that finds files and hashes apart finishes
+the write under the lock; where there is nothing to finish, a person has edited the file, and their words are read.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class NodeFiles:
         if level not in LEVELS:
             raise InvalidArgument(f"level must be one of {', '.join(LEVELS)}", field="level")
         node = self.read(scope, key)
-        changed = {"abstract": node.abstract, "overview": node.overview, "content": node.content, level: text}
+        changed: dict[str, Any] = {level: text}
         return self.write(scope, replace(node, **changed), node.version, f"{level} rewritten")
 
     def write_metadata(self, scope: Scope, key: NodeKey, metadata: dict[str, Any]) -> Node:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ _OPEN_SESSIONS = 512
 class _Tail:
     """What must be known of a log to write behind it."""
 
+    path: str
     inode: int
     size: int
     count: int
@@ -42,6 +44,15 @@ def session_genesis(key: SessionKey) -> str:
 
 def turn_body(turn: Turn) -> bytes:
     return turn.model_dump_json(exclude_defaults=True).encode()
+
+
+@contextmanager
+def _session_locked(folder: Path, key: SessionKey) -> Iterator[None]:
+    try:
+        with locked(folder):
+            yield
+    except FileNotFoundError:
+        raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id) from None
 
 
 def _fingerprint(body: bytes) -> bytes:
@@ -113,17 +124,16 @@ class TurnFiles:
 
     def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
         folder = self._layout.session(key)
-        if scope.tenant_id != key.tenant_id or not folder.exists():
+        if scope.tenant_id != key.tenant_id:
             raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
-        with locked(folder):
+        with _session_locked(folder, key):
             tail = self._tail(scope, key, folder)
             new, bodies, repeated = self._unseen(tail, key, turns)
             if new:
                 at = self._clock.now()
                 data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
-                path = folder / TURNS
-                tail.size = chainlog.append(path, data, tail.size, self._step, "turns")
-                tail.inode, tail.count, tail.head = os.stat(path).st_ino, tail.count + len(new), head
+                tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
+                tail.count, tail.head = tail.count + len(new), head
                 tail.seen.update((t.turn_id, _fingerprint(b)) for t, b in zip(new, bodies, strict=True))
             else:
                 made = []
@@ -155,14 +165,13 @@ class TurnFiles:
             tail = self._tails.get(key)
             if tail is not None:
                 self._tails.move_to_end(key)
-        path = folder / TURNS
         try:
-            status = os.stat(path)
+            status = os.stat(tail.path if tail else folder / TURNS)  # noqa: PTH116  a string is faster, and this is hot
             there = (status.st_ino, status.st_size)
         except FileNotFoundError:
             there = (0, 0)
         if tail is None or (tail.inode, tail.size) != there:
-            tail = self._scan_tail(self._visible_record(scope, key), path, there[0])
+            tail = self._scan_tail(self._visible_record(scope, key), folder / TURNS, there[0])
             with self._guard:
                 self._tails[key] = tail
                 while len(self._tails) > _OPEN_SESSIONS:
@@ -172,7 +181,7 @@ class TurnFiles:
         return tail
 
     def _scan_tail(self, record: SessionRecord, path: Path, inode: int) -> _Tail:
-        tail = _Tail(inode, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
+        tail = _Tail(str(path), inode, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
         for item in chainlog.read_lines(path):
             if isinstance(item, chainlog.Torn):
                 break
