@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,24 +40,24 @@ class Entry:
         return {"id": self.id, "kind": self.kind, **self.fields}
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """An entry and how close it is; higher is always closer."""
 
     entry: Entry
     score: float
-    highlights: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One search: a vector, or words, never both (fusing them is a strategy's business)."""
+    """One search: a vector, or words, never both (fusing them is a strategy's business).
+
+    `after` is the score and id of the last hit of the page before."""
 
     vector: Vector | None = None
     text: str | None = None
     where: Where = EVERYTHING
     limit: int = 10
-    offset: int = 0
+    after: tuple[float, str] | None = None
     min_score: float | None = None
 
 

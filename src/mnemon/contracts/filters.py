@@ -112,7 +112,7 @@ class Not:
 Where = Eq | In | Range | Missing | And | Or | Not
 EVERYTHING = And(())
 
-OrderBy = Literal["newest", "oldest", "position"]
+OrderBy = Literal["newest", "oldest", "position", "position_desc"]
 
 
 def every(*parts: Where | None) -> Where:

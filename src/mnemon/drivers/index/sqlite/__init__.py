@@ -1,0 +1,428 @@
+"""The default index: one SQLite file, an exact scan of the asker's own rows, dense and lexical, no server.
+
+Memory is always asked for somebody, so only their rows are scanned: exact, and no slower when others have more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Self
+
+import numpy as np
+
+from mnemon.contracts.entries import Abilities, Ask, Entry, Hit, IndexInfo, Page
+from mnemon.contracts.errors import EmbedderMismatch, Internal, InvalidArgument, PermissionDenied
+from mnemon.contracts.filters import EVERYTHING, OrderBy, Where
+from mnemon.contracts.scope import Scope
+from mnemon.drivers.index.sqlite import ranking
+from mnemon.drivers.index.sqlite.database import clear_errors, connect, migrate, transaction
+from mnemon.drivers.index.sqlite.filters import compile_where, is_selective, split_kinds
+from mnemon.drivers.index.sqlite.rows import (
+    INSERT_BODY,
+    INSERT_ENTRY,
+    SELECT_ENTRY,
+    body_row,
+    entry_of,
+    entry_row,
+    principals_text,
+)
+from mnemon.drivers.index.sqlite.scrolling import Seek, seek
+from mnemon.drivers.index.sqlite.sections import Section, Sections, handle
+from mnemon.drivers.index.sqlite.segment import Segment
+from mnemon.logic.lexical import Query, parse
+
+CACHE_BYTES = 256 << 20
+_INLINE_ROWS = 5_000  # a scan this small is over before a thread would have started
+_PREFILTER_ROWS = 2_000
+_BATCH = 500
+
+
+class SqliteIndex:
+    """See `contracts.ports.Index` for what each method promises."""
+
+    abilities = Abilities(dense=True, lexical=True, transactional=True, rebuild_beside=True)
+
+    def __init__(
+        self,
+        path: Path,
+        model: str,
+        dimension: int,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        any_model: bool = False,
+        state: str = "active",
+    ) -> None:
+        """`any_model` opens an index of another model, to look at it or to rebuild it, not to search it."""
+        self._path = path
+        self._model = model
+        self._dimension = dimension
+        self._cache_bytes = cache_bytes
+        self._any_model = any_model
+        self._state = state
+        self._reader = connect(path)
+        self._writer = connect(path)
+        with clear_errors(path):
+            migrate(self._writer, path)
+        self._reading = Lock()
+        self._writing = Lock()
+        self._sections = Sections(self._reader, cache_bytes)
+        self._version = -1
+        self._generation = 0
+        with self._reading:
+            self._refresh()
+
+    # --- which generation, and is what we know still true
+
+    def _refresh(self) -> None:
+        """Cheap when nobody wrote: SQLite tells whether any other connection committed."""
+        version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+        if version == self._version:
+            return
+        self._sections.forget_views()
+        generation = self._find_generation()
+        if generation != self._generation:
+            self._sections.clear()
+        self._generation, self._version = generation, version
+
+    def _find_generation(self) -> int:
+        select = "SELECT id, model, dimension FROM generation WHERE state = ?"
+        row = self._reader.execute(select, (self._state,)).fetchone()
+        if row is None:
+            with self._writing, transaction(self._writer):
+                self._writer.execute(
+                    "INSERT OR IGNORE INTO generation (model, dimension, state) VALUES (?, ?, ?)",
+                    (self._model, self._dimension, self._state),
+                )
+            row = self._reader.execute(select, (self._state,)).fetchone()
+        if (row[1], row[2]) != (self._model, self._dimension) and not self._any_model:
+            raise EmbedderMismatch(
+                f"{self._path.name} was built with {row[1]} ({row[2]} dimensions), but the embedder is {self._model} "
+                f"({self._dimension}); run `mnemon rebuild`, or open it with the embedder it was built with",
+                built_with=row[1],
+                embedder=self._model,
+            )
+        return int(row[0])
+
+    # --- writing
+
+    async def upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if not entry.principals or not scope.sees(entry.principals):
+                raise PermissionDenied(f"entry {entry.id} is for {sorted(entry.principals)}, outside this scope")
+        if entries:
+            await asyncio.to_thread(self._upsert, scope.tenant_id, entries)
+
+    def _upsert(self, tenant: str, entries: Sequence[Entry]) -> None:
+        last = {e.id: e for e in entries}  # an id given twice: the later one counts
+        bodies = [body_row(e, 0, self._dimension) for e in last.values()]
+        with self._writing, clear_errors(self._path), transaction(self._writer):
+            generation = self._generation_for_writing()
+            self._remove(self._rows_of(generation, tenant, list(last)))
+            top = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+            row = top[0] if top else 0
+            sections: dict[tuple[str, str], int] = {}
+            rows = []
+            for entry in last.values():
+                row += 1
+                key = (principals_text(entry.principals), entry.kind)
+                if key not in sections:
+                    sections[key] = self._section(generation, tenant, *key)
+                rows.append(entry_row(entry, row, generation, tenant, sections[key]))
+            first = row - len(rows) + 1
+            self._writer.executemany(INSERT_ENTRY, rows)
+            self._writer.executemany(INSERT_BODY, [(first + i, *b[1:]) for i, b in enumerate(bodies)])
+            self._writer.executemany(
+                "UPDATE section SET last_row = ? WHERE id = ?", [(row, s) for s in sections.values()]
+            )
+
+    def _generation_for_writing(self) -> int:
+        """Read inside the transaction: a rebuild may have been finished by another process."""
+        row = self._writer.execute("SELECT id, model FROM generation WHERE state = ?", (self._state,)).fetchone()
+        if row is None or row[1] != self._model:
+            raise EmbedderMismatch(built_with=row[1] if row else None, embedder=self._model)
+        return int(row[0])
+
+    def _rows_of(self, generation: int, tenant: str, ids: list[str]) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for at in range(0, len(ids), _BATCH):
+            part = ids[at : at + _BATCH]
+            found += self._writer.execute(
+                "SELECT row, section FROM entry WHERE generation = ? AND tenant = ? AND id IN"
+                f" ({', '.join('?' * len(part))})",
+                [generation, tenant, *part],
+            ).fetchall()
+        return found
+
+    def _remove(self, rows: list[tuple[int, int]]) -> None:
+        if rows:
+            self._writer.executemany("DELETE FROM entry WHERE row = ?", [(r,) for r, _ in rows])
+            self._writer.executemany("DELETE FROM body WHERE row = ?", [(r,) for r, _ in rows])
+            changed = [(s,) for s in {s for _, s in rows}]
+            self._writer.executemany("UPDATE section SET epoch = epoch + 1 WHERE id = ?", changed)
+
+    def _section(self, generation: int, tenant: str, principals: str, kind: str) -> int:
+        self._writer.execute(
+            "INSERT OR IGNORE INTO section (generation, tenant, handle, principals, kind) VALUES (?, ?, ?, ?, ?)",
+            (generation, tenant, handle(json.loads(principals)), principals, kind),
+        )
+        row = self._writer.execute(
+            "SELECT id FROM section WHERE generation = ? AND tenant = ? AND principals = ? AND kind = ?",
+            (generation, tenant, principals, kind),
+        ).fetchone()
+        return int(row[0])
+
+    async def delete(self, scope: Scope, where: Where) -> int:
+        return await asyncio.to_thread(self._delete, scope, where)
+
+    def _delete(self, scope: Scope, where: Where) -> int:
+        with self._reading:
+            self._refresh()
+            condition, values = self._condition(scope, where)
+        with self._writing, clear_errors(self._path), transaction(self._writer):
+            sql = f"SELECT e.row, e.section FROM entry e WHERE {condition}"
+            rows = self._writer.execute(sql, values).fetchall()
+            self._remove(rows)
+        return len(rows)
+
+    # --- reading
+
+    def _condition(self, scope: Scope, where: Where) -> tuple[str, list[object]]:
+        """What a scope sees and a filter keeps, as SQL."""
+        kinds, rest = split_kinds(where)
+        sql, values = compile_where(rest)
+        if scope.steward and scope.match == "within":
+            condition = f"e.generation = ? AND e.tenant = ? AND {sql}"
+            bound: list[object] = [self._generation, scope.tenant_id, *values]
+            if kinds is not None:
+                condition += f" AND e.kind IN ({', '.join('?' * len(kinds))})"
+                bound += sorted(kinds)
+            return condition, bound
+        sections = self._visible(scope, kinds)
+        marks = ", ".join(str(s.id) for s in sections)
+        return f"e.section IN ({marks}) AND {sql}", values
+
+    def _visible(self, scope: Scope, kinds: frozenset[str] | None) -> list[Section]:
+        sections = self._sections.visible(self._generation, scope)
+        return sections if kinds is None else [s for s in sections if s.kind in kinds]
+
+    async def get(self, scope: Scope, ids: Sequence[str]) -> list[Entry]:
+        return await asyncio.to_thread(self._get, scope, list(ids))
+
+    def _get(self, scope: Scope, ids: list[str]) -> list[Entry]:
+        with self._reading, clear_errors(self._path):
+            self._refresh()
+            return [e for e in self._entries(scope.tenant_id, ids) if scope.sees(e.principals)]
+
+    async def count(self, scope: Scope, where: Where) -> int:
+        return await asyncio.to_thread(self._count, scope, where)
+
+    def _count(self, scope: Scope, where: Where) -> int:
+        with self._reading, clear_errors(self._path):
+            self._refresh()
+            condition, values = self._condition(scope, where)
+            return int(self._reader.execute(f"SELECT COUNT(*) FROM entry e WHERE {condition}", values).fetchone()[0])
+
+    async def scroll(
+        self,
+        scope: Scope,
+        where: Where,
+        order: OrderBy = "newest",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        if limit < 1:
+            raise InvalidArgument("limit must be at least 1", field="limit")
+        return await asyncio.to_thread(self._scroll, scope, where, seek(order, cursor), limit)
+
+    def _scroll(self, scope: Scope, where: Where, place: Seek, limit: int) -> Page:
+        with self._reading, clear_errors(self._path):
+            self._refresh()
+            kinds, rest = split_kinds(where)
+            keep, values = compile_where(rest)
+            rows: list[tuple[object, ...]] = []
+            # A section at a time: each is one short walk along an index, where all at once would sort everything.
+            for section in self._visible(scope, kinds):
+                rows += self._reader.execute(
+                    f"SELECT e.at, e.position, e.id FROM entry e WHERE e.section = ? AND {keep} AND {place.condition}"
+                    f" ORDER BY {place.order} LIMIT ?",
+                    [section.id, *values, *place.values, limit + 1],
+                ).fetchall()
+            rows.sort(key=place.sort_key)
+            page = rows[:limit]
+            entries = self._entries(scope.tenant_id, [str(r[2]) for r in page])
+        more = place.cursor_after(page[-1]) if len(rows) > limit else None
+        return Page(tuple(entries), more)
+
+    def _entries(self, tenant: str, ids: list[str]) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        for at in range(0, len(ids), _BATCH):
+            part = ids[at : at + _BATCH]
+            sql = f"{SELECT_ENTRY} WHERE e.generation = ? AND e.tenant = ? AND e.id IN ({', '.join('?' * len(part))})"
+            rows = self._reader.execute(sql, [self._generation, tenant, *part]).fetchall()
+            found.update((e.id, e) for e in map(entry_of, rows))
+        return [found[i] for i in ids if i in found]
+
+    # --- searching
+
+    async def search(self, scope: Scope, ask: Ask) -> list[Hit]:
+        if (ask.vector is None) == (ask.text is None):
+            raise InvalidArgument("a search has either a vector or a text", field="ask")
+        if ask.limit < 1:
+            raise InvalidArgument("limit must be at least 1", field="limit")
+        if ask.vector is not None and ask.vector.shape != (self._dimension,):
+            raise InvalidArgument(f"the query vector has {ask.vector.shape}, not {self._dimension}", field="vector")
+        query = parse(ask.text) if ask.text is not None else None
+        kinds, rest = split_kinds(ask.where)
+        if rest == EVERYTHING and self._reading.acquire(blocking=False):
+            try:
+                if (segments := self._at_hand(scope, kinds)) is not None:
+                    return self._rank(scope, ask, query, rest, segments)
+            finally:
+                self._reading.release()
+        return await asyncio.to_thread(self._search, scope, ask, query, kinds, rest)
+
+    def _at_hand(self, scope: Scope, kinds: frozenset[str] | None) -> list[Segment] | None:
+        """Everything in memory and little of it: then a thread would cost more than the search. Else None."""
+        if self._reader.execute("PRAGMA data_version").fetchone()[0] != self._version:
+            return None
+        sections = self._visible(scope, kinds)
+        if not self._sections.is_warm(sections):
+            return None
+        segments = self._sections.segments(sections, self._dimension)
+        return segments if sum(s.count for s in segments) <= _INLINE_ROWS else None
+
+    def _search(
+        self, scope: Scope, ask: Ask, query: Query | None, kinds: frozenset[str] | None, rest: Where
+    ) -> list[Hit]:
+        with self._reading, clear_errors(self._path):
+            self._refresh()
+            segments = self._sections.segments(self._visible(scope, kinds), self._dimension)
+            hits = self._rank(scope, ask, query, rest, segments)
+            self._sections.make_room()
+        return hits
+
+    def _rank(self, scope: Scope, ask: Ask, query: Query | None, rest: Where, segments: list[Segment]) -> list[Hit]:
+        if query is not None:
+            scores = ranking.by_words(segments, query)
+        elif ask.vector is not None:
+            scores = ranking.by_vector(segments, ask.vector)
+        else:
+            raise Internal("a search without a question")
+        if rest != EVERYTHING and not is_selective(rest) and sum(s.count for s in segments) > _PREFILTER_ROWS:
+            found = self._walk(rest, segments, scores, ask)
+        else:
+            if rest != EVERYTHING:
+                self._keep_only(scope, ask.where, segments, scores)
+            found = ranking.best(segments, scores, ask.limit, ask.after, ask.min_score)
+        self._fill(found)
+        return [Hit(segment.entries[at], score) for score, _, segment, at in found]
+
+    def _keep_only(self, scope: Scope, where: Where, segments: list[Segment], scores: ranking.Scores) -> None:
+        """Filter first: the rows that pass, straight from an index."""
+        condition, values = self._condition(scope, where)
+        rows = self._reader.execute(f"SELECT e.row FROM entry e WHERE {condition}", values).fetchall()
+        passing = np.fromiter((r for (r,) in rows), dtype=np.int64, count=len(rows))
+        for segment, score in zip(segments, scores, strict=True):
+            score[~np.isin(segment.rows, passing)] = -np.inf
+
+    def _walk(self, rest: Where, segments: list[Segment], scores: ranking.Scores, ask: Ask) -> list[ranking.Found]:
+        """Filter last: go down the ranking until enough rows have passed."""
+        keep, values = compile_where(rest)
+        passed: list[ranking.Found] = []
+        after, step = ask.after, max(4 * ask.limit, 64)
+        while len(passed) < ask.limit:
+            found = ranking.best(segments, scores, step, after, ask.min_score)
+            rows = [int(segment.rows[at]) for _, _, segment, at in found]
+            good: set[int] = set()
+            for at in range(0, len(rows), _BATCH):
+                part = rows[at : at + _BATCH]
+                sql = f"SELECT e.row FROM entry e WHERE e.row IN ({', '.join('?' * len(part))}) AND {keep}"
+                good.update(r for (r,) in self._reader.execute(sql, [*part, *values]))
+            passed += [f for f, row in zip(found, rows, strict=True) if row in good]
+            if len(found) < step:
+                break
+            after, step = (found[-1][0], found[-1][1]), step * 4
+        return passed[: ask.limit]
+
+    def _fill(self, found: list[ranking.Found]) -> None:
+        """Read the entries of hits that are not in memory yet."""
+        missing = {int(s.rows[at]): (s, at) for _, _, s, at in found if at not in s.entries}
+        rows = list(missing)
+        for start in range(0, len(rows), _BATCH):
+            part = rows[start : start + _BATCH]
+            for row in self._reader.execute(f"{SELECT_ENTRY} WHERE e.row IN ({', '.join('?' * len(part))})", part):
+                segment, at = missing[row[0]]
+                segment.entries[at] = entry_of(row)
+
+    # --- upkeep
+
+    async def info(self) -> IndexInfo:
+        return await asyncio.to_thread(self._info)
+
+    def _info(self) -> IndexInfo:
+        with self._reading, clear_errors(self._path):
+            self._refresh()
+            states = {
+                s: (i, m, d)
+                for i, m, d, s in self._reader.execute("SELECT id, model, dimension, state FROM generation")
+            }
+            generation, model, dimension = states[self._state]
+            sql = "SELECT COUNT(*) FROM entry WHERE generation = ?"
+            entries = self._reader.execute(sql, (generation,)).fetchone()[0]
+        building = states["building"][1] if "building" in states else None
+        return IndexInfo(model, dimension, entries, building)
+
+    async def begin_rebuild(self, model: str, dimension: int, restart: bool = False) -> Self:
+        await asyncio.to_thread(self._begin_rebuild, model, dimension, restart)
+        return type(self)(self._path, model, dimension, cache_bytes=self._cache_bytes, state="building")
+
+    def _begin_rebuild(self, model: str, dimension: int, restart: bool) -> None:
+        with self._writing, clear_errors(self._path), transaction(self._writer):
+            row = self._writer.execute(
+                "SELECT id, model, dimension FROM generation WHERE state = 'building'"
+            ).fetchone()
+            if row and (restart or (row[1], row[2]) != (model, dimension)):
+                self._writer.execute("DELETE FROM generation WHERE id = ?", (row[0],))
+                row = None
+            if row is None:
+                self._writer.execute(
+                    "INSERT INTO generation (model, dimension, state) VALUES (?, ?, 'building')", (model, dimension)
+                )
+        self._sweep()
+
+    async def finish_rebuild(self) -> None:
+        await asyncio.to_thread(self._finish_rebuild)
+
+    def _finish_rebuild(self) -> None:
+        if self._state != "building":
+            raise Internal("only an index under construction can be finished")
+        with self._writing, clear_errors(self._path), transaction(self._writer):
+            self._writer.execute("DELETE FROM generation WHERE state = 'active'")
+            self._writer.execute("UPDATE generation SET state = 'active' WHERE state = 'building'")
+        self._state = "active"
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the rows of generations that are no more, a few at a time so that nobody waits long."""
+        gone = "generation NOT IN (SELECT id FROM generation)"
+        while True:
+            with self._writing, clear_errors(self._path), transaction(self._writer):
+                rows = self._writer.execute(f"SELECT row FROM entry WHERE {gone} LIMIT 5000").fetchall()
+                self._writer.executemany("DELETE FROM entry WHERE row = ?", rows)
+                self._writer.executemany("DELETE FROM body WHERE row = ?", rows)
+                if not rows:
+                    self._writer.execute(f"DELETE FROM section WHERE {gone}")
+                    return
+
+    async def close(self) -> None:
+        with self._reading, self._writing:
+            for connection in (self._reader, self._writer):
+                try:
+                    connection.close()
+                except sqlite3.ProgrammingError:
+                    return  # closed before

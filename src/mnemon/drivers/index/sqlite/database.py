@@ -1,0 +1,76 @@
+"""The SQLite file itself: opening it, bringing its schema up to date, telling who is in the way."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from mnemon.contracts.errors import Busy, Corrupt, Unavailable
+
+_BUSY_MS = 30_000
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection several threads may take turns with; commits are on the disk when they return."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    with clear_errors(path):
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        # What is deleted is overwritten: forgetting must not leave words in free pages.
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA cache_size = -32000")
+    return connection
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """SQLite's errors in our words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise Busy(f"{path.name}: another process has been writing for {_BUSY_MS // 1000} s; try again") from None
+        raise Unavailable(f"{path.name}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise Corrupt(f"{path}: {error}; delete the file and run `mnemon rebuild`", where=str(path)) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Run the numbered schema files that this file has not seen yet, each in one transaction."""
+    files = sorted(
+        (
+            f
+            for f in resources.files("mnemon.drivers.index.sqlite").joinpath("schema").iterdir()
+            if f.name.endswith(".sql")
+        ),
+        key=lambda f: f.name,
+    )
+    newest = len(files)
+    if connection.execute("PRAGMA user_version").fetchone()[0] == newest:
+        return
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > newest:
+            raise Unavailable(f"{path}: written by a newer Mnemon (schema {version}, this one knows {newest})")
+        for file in files[version:]:
+            without_comments = re.sub(r"--[^\n]*", "", file.read_text(encoding="utf-8"))
+            for statement in without_comments.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")

@@ -1,0 +1,249 @@
+"""The search language: words, "phrases", AND, OR, -not and brackets, in Chinese and English.
+
+Words side by side are ranked: a hit holds at least one of them, and more is better. `AND` asks for both sides, `-word`
+takes hits away, quotes ask for the words next to each other. Inside AND, behind a minus and in quotes a Chinese run is
+taken as it stands; elsewhere any two of its neighbouring characters make a match.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from mnemon.contracts.errors import BadQuery
+from mnemon.logic.text import STOP_WORDS, grams, is_character, located, pair, terms
+
+# BM25 with a fixed reference length: a row's weight does not change when other rows come or go, so every driver can
+# store it, and scores of one corpus are the same in all of them.
+K1 = 1.2
+B = 0.6
+REFERENCE_LENGTH = 24
+
+MAX_QUERY = 10_000
+_MAX_DEPTH = 20
+
+_TOKENS = re.compile(
+    r"""\s*(?:
+        (?P<open>\() | (?P<close>\)) |
+        (?P<minus>-)?(?:
+            "(?P<q1>[^"]*)" | “(?P<q2>[^”]*)” | 「(?P<q3>[^」]*)」 | 『(?P<q4>[^』]*)』 |
+            (?P<word>[^\s()"“”「」『』]+)
+        ) |
+        (?P<bad>\S)
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Terms looked for: strictly as one sequence, or by any of their grams."""
+
+    numbers: tuple[int, ...]
+    strict: bool
+
+    @property
+    def grams(self) -> list[int]:
+        return grams(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    parts: tuple[Query, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    parts: tuple[Query, ...]
+    without: tuple[Query, ...] = ()
+
+
+Query = Leaf | AllOf | AnyOf
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str = ""
+    minus: bool = False
+
+
+def parse(text: str) -> Query:
+    """The query a person typed, or `BadQuery` that says what cannot be read."""
+    if len(text) > MAX_QUERY:
+        raise BadQuery(f"the search text is longer than {MAX_QUERY} characters", field="query_text")
+    tokens = list(_tokens(text))
+    query, rest = _group(tokens, 0, 0)
+    if rest != len(tokens):
+        raise BadQuery("there is a closing bracket too many", field="query_text")
+    if query is None:
+        raise BadQuery("the search text holds no word to look for", field="query_text")
+    return _without_stop_words(query)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    position = 0
+    while position < len(text.rstrip()):
+        match = _TOKENS.match(text, position)
+        if match is None:
+            return
+        position = match.end()
+        if match["open"] or match["close"]:
+            yield _Token("open" if match["open"] else "close")
+        elif match["word"] in ("AND", "OR", "NOT") and not match["minus"]:
+            yield _Token(match["word"])
+        elif match["word"] is not None:
+            yield _Token("word", match["word"], bool(match["minus"]))
+        elif match["bad"]:
+            where = match.start("bad") + 1
+            raise BadQuery(f"there is no closing quote for the one at character {where}", field="query_text")
+        else:
+            phrase = next(q for q in (match["q1"], match["q2"], match["q3"], match["q4"]) if q is not None)
+            yield _Token("phrase", phrase, bool(match["minus"]))
+
+
+def _group(tokens: list[_Token], at: int, depth: int) -> tuple[Query | None, int]:
+    """Everything up to the closing bracket: alternatives, each a chain of ANDs."""
+    if depth > _MAX_DEPTH:
+        raise BadQuery(f"brackets are nested deeper than {_MAX_DEPTH}", field="query_text")
+    wanted: list[Query] = []
+    without: list[Query] = []
+    while at < len(tokens) and tokens[at].kind != "close":
+        if tokens[at].kind == "OR":
+            at += 1
+            continue
+        chain: list[Query] = []
+        while True:
+            negated, part, at = _operand(tokens, at, depth)
+            if part is not None:
+                (without if negated else chain).append(part)
+            if at < len(tokens) and tokens[at].kind == "AND":
+                at += 1
+                continue
+            break
+        if len(chain) > 1:
+            wanted.append(AllOf(tuple(_strict(p) for p in chain)))
+        else:
+            wanted += chain
+    if not wanted and without:
+        raise BadQuery("a search needs at least one word that is not excluded", field="query_text")
+    if not wanted:
+        return None, at
+    if len(wanted) == 1 and not without:
+        return wanted[0], at
+    return AnyOf(tuple(wanted), tuple(_strict(p) for p in without)), at
+
+
+def _operand(tokens: list[_Token], at: int, depth: int) -> tuple[bool, Query | None, int]:
+    negated = False
+    while at < len(tokens) and tokens[at].kind == "NOT":
+        negated, at = not negated, at + 1
+    if at >= len(tokens) or tokens[at].kind in ("close", "AND", "OR"):
+        raise BadQuery("AND, OR and NOT need a word on their right", field="query_text")
+    token = tokens[at]
+    if token.kind == "open":
+        query, at = _group(tokens, at + 1, depth + 1)
+        if at >= len(tokens):
+            raise BadQuery("there is no closing bracket", field="query_text")
+        return negated, query, at + 1
+    numbers = tuple(terms(token.text))
+    leaf = Leaf(numbers, strict=token.kind == "phrase") if any(numbers) else None
+    return negated != token.minus, leaf, at + 1
+
+
+def _strict(query: Query) -> Query:
+    return replace(query, strict=True) if isinstance(query, Leaf) else query
+
+
+def _without_stop_words(query: Query) -> Query:
+    """In plain words without operators those that say nothing are left out, as long as one that does remains."""
+    if not isinstance(query, AnyOf) or query.without:
+        return query
+    plain = [p for p in query.parts if isinstance(p, Leaf) and not p.strict]
+    telling = tuple(p for p in plain if not all(n in STOP_WORDS for n in p.numbers))
+    return replace(query, parts=telling) if telling and len(plain) == len(query.parts) else query
+
+
+def scoring_grams(query: Query) -> list[int]:
+    """Every gram that adds to a score, once."""
+    match query:
+        case Leaf():
+            return list(dict.fromkeys(query.grams))
+        case AllOf(parts) | AnyOf(parts):
+            return list(dict.fromkeys(g for p in parts for g in scoring_grams(p)))
+
+
+def is_ranked(query: Query) -> bool:
+    """True where a row matches exactly when one of the scoring grams is in it."""
+    match query:
+        case Leaf(_, strict):
+            return not strict or len(query.grams) == 1
+        case AllOf():
+            return False
+        case AnyOf(parts, without):
+            return not without and all(is_ranked(p) for p in parts)
+
+
+def holds(query: Query, numbers: list[int], present: set[int]) -> bool:
+    """Does a row with these terms (and these grams) match?"""
+    match query:
+        case Leaf(wanted, strict):
+            looked_for = query.grams
+            if not strict:
+                return any(g in present for g in looked_for)
+            return all(g in present for g in looked_for) and contains(numbers, wanted)
+        case AllOf(parts):
+            return all(holds(p, numbers, present) for p in parts)
+        case AnyOf(parts, without):
+            return any(holds(p, numbers, present) for p in parts) and not any(
+                holds(p, numbers, present) for p in without
+            )
+
+
+def contains(numbers: list[int], wanted: tuple[int, ...]) -> bool:
+    first, length = wanted[0], len(wanted)
+    return any(
+        numbers[i] == first and tuple(numbers[i : i + length]) == wanted for i in range(len(numbers) - length + 1)
+    )
+
+
+def row_grams(numbers: list[int]) -> dict[int, int]:
+    """How often each gram (words, characters, pairs) stands in a row."""
+    counts: dict[int, int] = {}
+    for i, number in enumerate(numbers):
+        if number:
+            counts[number] = counts.get(number, 0) + 1
+        if i and is_character(number) and is_character(numbers[i - 1]):
+            both = pair(numbers[i - 1], number)
+            counts[both] = counts.get(both, 0) + 1
+    return counts
+
+
+def idf(rows: int, holding: int) -> float:
+    return math.log(1 + (rows - holding + 0.5) / (holding + 0.5))
+
+
+def weight(count: int, length: int) -> float:
+    """BM25's share of one gram that stands `count` times in a row of `length` terms."""
+    return count * (K1 + 1) / (count + K1 * (1 - B + B * length / REFERENCE_LENGTH))
+
+
+def highlights(query: Query, text: str) -> tuple[tuple[int, int], ...]:
+    """Where in the text the words asked for stand, as spans that touch are joined."""
+    wanted = set(scoring_grams(query))
+    found = list(located(text))
+    marked: list[tuple[int, int]] = []
+    for i, (number, start, end) in enumerate(found):
+        if number in wanted:
+            marked.append((start, end))
+        if i + 1 < len(found) and found[i + 1][1] == end and set(grams((number, found[i + 1][0]))) & wanted:
+            marked.append((start, found[i + 1][2]))
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(marked):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return tuple(joined)

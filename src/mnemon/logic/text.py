@@ -1,0 +1,121 @@
+"""Words of Chinese and English text as numbers: one way of cutting text for every index and every query.
+
+English and other spaced scripts are cut into words, folded and stemmed; a word's number is a 63-bit hash. Chinese
+characters, kana and Hangul are cut one by one; a character's number is its code point, and two that stand side by side
+form a pair (`pair`), so that every Chinese word of one or two characters can be found exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from importlib import resources
+
+import snowballstemmer
+
+_CJK = (
+    "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0002fa1f\U00030000-\U000323af"
+)
+_PIECES = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
+_IS_CJK = re.compile(rf"[{_CJK}]")
+
+GAP = 0
+WORD_BIT = 1 << 63
+PAIR_BIT = 1 << 62
+_CODE_POINT_BITS = 21
+
+_stem = snowballstemmer.stemmer("english").stemWord
+_numbers: dict[str, int] = {}
+_NUMBERS_KEPT = 500_000
+
+
+def is_cjk(char: str) -> bool:
+    return _IS_CJK.match(char) is not None
+
+
+def fold(word: str) -> str:
+    """One spelling for every way of writing a word: full-width forms, case, curly apostrophes."""
+    return unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+
+
+def word_number(word: str) -> int:
+    """The number of a word: folded, stemmed where it is English, hashed."""
+    number = _numbers.get(word)
+    if number is None:
+        folded = fold(word)
+        stem = _stem(folded) if folded.isascii() else folded
+        digest = hashlib.blake2b(stem.encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "big") | WORD_BIT
+        if len(_numbers) < _NUMBERS_KEPT:
+            _numbers[word] = number
+    return number
+
+
+def _character_number(char: str) -> int:
+    if "\uf900" <= char <= "\ufaff" or char >= "\U0002f800":
+        char = unicodedata.normalize("NFKC", char)[:1]
+    return ord(char)
+
+
+def pair(first: int, second: int) -> int:
+    """The number of two characters side by side."""
+    return PAIR_BIT | (first << _CODE_POINT_BITS) | second
+
+
+def is_character(number: int) -> bool:
+    return GAP < number < PAIR_BIT
+
+
+def terms(text: str) -> list[int]:
+    """The numbers of a text in order; a GAP stands where characters are parted by something else."""
+    out: list[int] = []
+    after_run = False
+    for piece in _PIECES.findall(text):
+        if is_cjk(piece[0]):
+            if after_run:
+                out.append(GAP)
+            out.extend(map(_character_number, piece))
+            after_run = True
+        else:
+            out.append(word_number(piece))
+            after_run = False
+    return out
+
+
+def located(text: str) -> Iterator[tuple[int, int, int]]:
+    """(number, start, end) for every term of a text; pieces that touch nothing are told apart by their places."""
+    for match in _PIECES.finditer(text):
+        piece = match[0]
+        if is_cjk(piece[0]):
+            for i, char in enumerate(piece, match.start()):
+                yield _character_number(char), i, i + 1
+        else:
+            yield word_number(piece), match.start(), match.end()
+
+
+def grams(numbers: Sequence[int]) -> list[int]:
+    """What a sequence of terms is looked up by: its words, its pairs, and characters that stand alone."""
+    out: list[int] = []
+    for i, number in enumerate(numbers):
+        if not is_character(number):
+            if number != GAP:
+                out.append(number)
+            continue
+        before = i > 0 and is_character(numbers[i - 1])
+        after = i + 1 < len(numbers) and is_character(numbers[i + 1])
+        if after:
+            out.append(pair(number, numbers[i + 1]))
+        elif not before:
+            out.append(number)
+    return out
+
+
+def _stop_words() -> frozenset[int]:
+    data = resources.files("mnemon.logic").joinpath("data/stopwords_en.txt").read_text(encoding="utf-8")
+    return frozenset(word_number(w) for w in data.split())
+
+
+STOP_WORDS = _stop_words()
