@@ -1,1 +1,11 @@
 """Mnemon: long-term memory for chat agents that can always prove itself."""
+
+from mnemon.contracts import errors
+from mnemon.contracts.scope import Scope
+from mnemon.contracts.turns import Span, Turn
+from mnemon.engine.config import Config
+from mnemon.engine.memory import AsyncMemory
+from mnemon.engine.sync import Memory
+
+__all__ = ["AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors"]
+__version__ = "0.1.0"

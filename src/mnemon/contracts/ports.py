@@ -75,6 +75,10 @@ class Queue(Protocol):
 
     async def renew(self, job_id: str, worker: str, lease: timedelta) -> bool: ...
 
+    async def release(self, job_id: str) -> None:
+        """A claimed job back to pending at once; giving it back is no failure. Nothing happens if it is not claimed."""
+        ...
+
     async def recover(self) -> int:
         """Put claimed jobs whose lease is over, or whose worker is dead, back to pending."""
         ...

@@ -1,0 +1,161 @@
+"""The one place where names become drivers: a home folder and a configuration in, the parts of a memory out."""
+
+from __future__ import annotations
+
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from mnemon.contracts.errors import InvalidArgument, MissingExtra
+from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
+from mnemon.drivers.embed.hash import WARNING as HASH_WARNING
+from mnemon.drivers.liveness import worker_id
+from mnemon.engine.clock import SystemClock
+from mnemon.engine.config import Config, EmbedderConfig
+from mnemon.engine.registry import driver
+from mnemon.logic.redaction import Redactor, default_patterns
+from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.write.session import SessionWriter
+
+# So that nobody has to look these up; for any other model the configuration says it.
+_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+
+EmbedderChoice = str | Mapping[str, Any] | Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a memory is made of."""
+
+    home: Path
+    config: Config
+    clock: Clock
+    archive: Archive
+    index: Index
+    queue: Queue
+    embedder: Embedder
+    worker: str
+    indexer: Indexer
+    writer: SessionWriter
+    messages: MessageTools
+    warnings: tuple[str, ...]
+    temporary: tempfile.TemporaryDirectory[str] | None
+
+
+def build(
+    place: str | Path, config: Config, embedder: EmbedderChoice | None, clock: Clock | None, for_rebuild: bool
+) -> Parts:
+    clock = clock or SystemClock()
+    home, temporary = _home(place)
+    made, warnings = _embedder(config.embedder, embedder, home)
+    archive: Archive = driver("archive", "fs")(home, clock, revisions_kept=config.revisions_kept)
+    index = _index(config, home, made, for_rebuild)
+    queue = _queue(config, home, clock)
+    indexer = Indexer(archive, index, made)
+    worker = worker_id()
+    return Parts(
+        home=home,
+        config=config,
+        clock=clock,
+        archive=archive,
+        index=index,
+        queue=queue,
+        embedder=made,
+        worker=worker,
+        indexer=indexer,
+        writer=SessionWriter(archive, queue, indexer, clock, worker),
+        messages=MessageTools(archive, index, made),
+        warnings=warnings,
+        temporary=temporary,
+    )
+
+
+def _home(place: str | Path) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:
+    if str(place) == ":memory:":
+        folder = tempfile.TemporaryDirectory(prefix="mnemon-")
+        return Path(folder.name), folder
+    if "://" in str(place):
+        raise InvalidArgument(f"{place!r} is not a folder; this version opens a folder or ':memory:'", field="place")
+    home = Path(place).expanduser()
+    if home.exists() and not home.is_dir():
+        raise InvalidArgument(f"{home} is a file; a memory lives in a folder", field="place")
+    home.mkdir(parents=True, exist_ok=True)
+    return home, None
+
+
+def _index(config: Config, home: Path, embedder: Embedder, for_rebuild: bool) -> Index:
+    scheme, separator, _ = config.index_url.partition("://")
+    if scheme == "sqlite" and not separator:
+        made: Index = driver("index", "sqlite")(
+            home / "index.db",
+            embedder.model,
+            embedder.dimension,
+            cache_bytes=config.index_cache_mb << 20,
+            any_model=for_rebuild,
+        )
+        return made
+    return cast(
+        Index, driver("index", scheme)(config.index_url, embedder.model, embedder.dimension, any_model=for_rebuild)
+    )
+
+
+def _queue(config: Config, home: Path, clock: Clock) -> Queue:
+    places = {"fs": home / "queue", "sqlite": home / "queue.db"}
+    if config.queue_url not in places:
+        raise InvalidArgument(f"queue_url must be one of {', '.join(places)}", field="queue_url")
+    return cast(Queue, driver("queue", config.queue_url)(places[config.queue_url], clock))
+
+
+def redactor(config: Config) -> Redactor:
+    """The patterns of the configuration, or those that come with the package."""
+    own = config.redaction_patterns
+    return Redactor(tomllib.loads(Path(own).read_text(encoding="utf-8")) if own else default_patterns())
+
+
+def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path) -> tuple[Embedder, tuple[str, ...]]:
+    if choice is not None and not isinstance(choice, str | Mapping):
+        return choice, ()
+    if isinstance(choice, Mapping):
+        unknown = choice.keys() - EmbedderConfig.__dataclass_fields__.keys()
+        if unknown:
+            known = ", ".join(EmbedderConfig.__dataclass_fields__)
+            raise InvalidArgument(f"embedder has no setting {min(unknown)!r}; known: {known}", field="embedder")
+        config = replace(config, **choice)
+    elif choice is not None:
+        config = replace(config, provider=choice)
+    made, warnings = _make_embedder(config)
+    if config.cache:
+        made = driver("embed", "cache")(made, home / "embeddings.db")
+    return made, warnings
+
+
+def _make_embedder(config: EmbedderConfig) -> tuple[Embedder, tuple[str, ...]]:
+    match config.provider:
+        case "auto":
+            try:
+                return driver("embed", "local")(config.path or None), ()
+            except MissingExtra as missing:
+                return driver("embed", "hash")(), (f"{HASH_WARNING} ({missing})",)
+        case "local":
+            return driver("embed", "local")(config.path or None), ()
+        case "hash":
+            return driver("embed", "hash")(), (HASH_WARNING,)
+        case "openai":
+            dimension = config.dimension or _DIMENSIONS.get(config.model, 0)
+            for name, value in (("model", config.model), ("base_url", config.base_url), ("dimension", dimension)):
+                if not value:
+                    raise InvalidArgument(f"embedder openai needs {name}", field=f"embedder.{name}")
+            made = driver("embed", "openai")(
+                base_url=config.base_url,
+                api_key=config.api_key,
+                model=config.model,
+                dimension=dimension,
+                timeout_s=config.timeout_s,
+            )
+            return made, ()
+        case other:
+            return driver("embed", other)(config), ()

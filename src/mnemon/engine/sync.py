@@ -1,0 +1,126 @@
+"""The same doors for programs without an event loop: written once, asynchronous, called through a background loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from mnemon.contracts.ports import Clock
+from mnemon.engine.bound import AsyncBoundMemory
+from mnemon.engine.build import EmbedderChoice, Parts
+from mnemon.engine.config import Config
+from mnemon.engine.memory import AsyncMemory
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Loop:
+    """One event loop in one thread, for as long as a memory is open."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mnemon", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _door(
+    method: Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Memory, P], R]:
+    @wraps(method)
+    def call(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self._memory, *args, **kwargs))
+
+    return call
+
+
+def _bound_door(
+    method: Callable[Concatenate[AsyncBoundMemory, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[BoundMemory, P], R]:
+    @wraps(method)
+    def call(self: BoundMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self._bound, *args, **kwargs))
+
+    return call
+
+
+class BoundMemory:
+    """Memory bound to one person: the four message tools, with no way to name anybody else."""
+
+    def __init__(self, loop: _Loop, bound: AsyncBoundMemory) -> None:
+        self._loop = loop
+        self._bound = bound
+        self.scope = bound.scope
+
+    messages_list = _bound_door(AsyncBoundMemory.messages_list)
+    lexical_search = _bound_door(AsyncBoundMemory.lexical_search)
+    semantic_search = _bound_door(AsyncBoundMemory.semantic_search)
+    neighbors = _bound_door(AsyncBoundMemory.neighbors)
+    attachment = _bound_door(AsyncBoundMemory.attachment)
+
+
+class Memory:
+    """Long-term memory in a folder. `Memory("./data")`; `":memory:"` for a test."""
+
+    def __init__(
+        self,
+        place: str | Path = "./data",
+        *,
+        embedder: EmbedderChoice | None = None,
+        config: Config | None = None,
+        clock: Clock | None = None,
+        for_rebuild: bool = False,
+    ) -> None:
+        self._memory = AsyncMemory(place, embedder=embedder, config=config, clock=clock, for_rebuild=for_rebuild)
+        self._loop = _Loop()
+
+    @property
+    def parts(self) -> Parts:
+        return self._memory.parts
+
+    session_write = _door(AsyncMemory.session_write)
+    verify = _door(AsyncMemory.verify)
+    repair = _door(AsyncMemory.repair)
+    rebuild = _door(AsyncMemory.rebuild)
+    export = _door(AsyncMemory.export)
+    import_archive = _door(AsyncMemory.import_archive)
+    run_jobs = _door(AsyncMemory.run_jobs)
+    jobs = _door(AsyncMemory.jobs)
+    retry_job = _door(AsyncMemory.retry_job)
+    status = _door(AsyncMemory.status)
+
+    def bind(
+        self, tenant_id: str, user_id: str, product_id: str | None = None, group_id: str | None = None
+    ) -> BoundMemory:
+        """The message tools for one person: nothing they are asked can reach beyond this scope."""
+        return BoundMemory(self._loop, self._memory.bind(tenant_id, user_id, product_id, group_id))
+
+    def close(self) -> None:
+        """Finish the job under way and let go of every file."""
+        if not self._memory.closed:
+            self._loop.run(self._memory.close())
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

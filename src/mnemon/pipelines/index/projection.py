@@ -1,0 +1,54 @@
+"""Archived turns as entries of an index, and the marker that says how far a session is indexed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mnemon.contracts.entries import EmbeddingVector, Entry
+from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.logic.ids import marker_id, turn_id
+
+TURN = "turn"
+MARKER = "session_marker"
+SOURCE = "locomo_text_pipeline"
+
+
+def turn_entry(record: SessionRecord, stored: StoredTurn, vector: EmbeddingVector | None) -> Entry:
+    turn, key = stored.turn, record.key
+    metadata: dict[str, Any] = {"archived_at": stored.archived_at.isoformat(), "timestamp_iso": turn.timestamp_iso}
+    if turn.attachments:
+        metadata["attachments"] = [a.model_dump(mode="json", exclude_defaults=True) for a in turn.attachments]
+    return Entry(
+        id=turn_id(key, turn.turn_id),
+        principals=record.principals,
+        text=turn.text,
+        kind=TURN,
+        fields={
+            "uri": key.uri,
+            "session_id": key.session_id,
+            "seq": stored.seq,
+            "ts": stored.ts_ms,
+            "role": turn.role.value,
+            "speaker": turn.speaker,
+            "turn_id": turn.turn_id,
+            "domain": "dialog",
+            "source": SOURCE,
+            "modality": "text",
+            "published": True,
+            "kept": True,
+        },
+        metadata=metadata,
+        vector=vector.dense_vector if vector else None,
+    )
+
+
+def marker_entry(record: SessionRecord, last: StoredTurn) -> Entry:
+    """Says up to which turn a session is indexed. Found by its id, never by similarity: it has no vector."""
+    return Entry(
+        id=marker_id(record.key),
+        principals=record.principals,
+        text=f"session_marker {record.session_id}",
+        kind=MARKER,
+        fields={"uri": record.key.uri, "session_id": record.session_id, "seq": last.seq, "status": record.status.value},
+        metadata={"node_type": MARKER, "head": last.chain},
+    )

@@ -1,0 +1,45 @@
+"""A replica made anew from the archive, beside the old one, and swapped in when it is whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from mnemon.contracts.ports import Archive, Embedder, Index
+from mnemon.contracts.results import RebuildResult
+from mnemon.contracts.scope import Scope
+from mnemon.pipelines.index.catchup import stale_sessions
+from mnemon.pipelines.index.indexing import Indexer
+
+# (sessions done, sessions in all, turns indexed so far)
+Progress = Callable[[int, int, int], None]
+
+
+async def rebuild(
+    archive: Archive, index: Index, embedder: Embedder, progress: Progress | None = None, restart: bool = False
+) -> RebuildResult:
+    """Resumable: sessions an interrupted rebuild has finished are not done again. The old index answers meanwhile."""
+    begun = time.monotonic()
+    fresh = await index.begin_rebuild(embedder.model, embedder.dimension, restart)
+    try:
+        indexer = Indexer(archive, fresh, embedder)
+        tenants = [t async for t in archive.tenants()]
+        total = 0
+        for tenant in tenants:
+            async for _ in archive.sessions(Scope.steward_of(tenant)):
+                total += 1
+        todo = [record.key for tenant in tenants async for record in stale_sessions(archive, fresh, tenant)]
+        resumed = total - len(todo)
+        entries = 0
+        for done, key in enumerate(todo, 1):
+            entries += await indexer.index_session(key)
+            if progress:
+                progress(resumed + done, total, entries)
+        # Sessions written meanwhile went to the old index only.
+        for tenant in [t async for t in archive.tenants()]:
+            async for record in stale_sessions(archive, fresh, tenant):
+                entries += await indexer.index_session(record.key)
+        await fresh.finish_rebuild()
+    finally:
+        await fresh.close()
+    return RebuildResult(embedder.model, total, entries, resumed, time.monotonic() - begun)
