@@ -48,8 +48,11 @@ def escape(name: str) -> str:
 
 
 def unescape(component: str) -> str | None:
-    """The id behind a component, or None where only its hash was kept."""
+    """The id behind a component, or None where only its hash was kept (or where it comes from no id at all)."""
     if "~~" in component:
         return None
-    raw = re.sub(rb"~([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), component.encode())
-    return raw.decode()
+    try:
+        raw = re.sub(rb"~([0-9a-f]{2})", lambda m: bytes([int(m[1], 16)]), component.encode())
+        return raw.decode()
+    except UnicodeError:
+        return None

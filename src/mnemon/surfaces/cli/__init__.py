@@ -1,0 +1,49 @@
+"""The command line: parse, call one engine method, print."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mnemon.contracts.errors import MnemonError
+from mnemon.surfaces.cli import demo, doctor, ingest, jobs, messages, moving, upkeep
+from mnemon.surfaces.cli.options import wants_json
+from mnemon.surfaces.cli.output import print_error
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="mnemon")
+def cli() -> None:
+    """Long-term memory for chat agents that can always prove itself."""
+
+
+for command in (
+    demo.demo,
+    ingest.ingest,
+    messages.messages,
+    upkeep.status,
+    upkeep.verify,
+    upkeep.repair,
+    upkeep.rebuild,
+    moving.export,
+    moving.import_,
+    jobs.jobs,
+    jobs.worker,
+    doctor.doctor,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run; an error of ours becomes one clear line (or one JSON object) and its exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except MnemonError as error:
+        print_error(error, as_json=wants_json(sys.argv))
+        sys.exit(error.exit_code)

@@ -1,0 +1,82 @@
+"""`mnemon ingest`: a chat export into the memory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import click
+
+from mnemon.contracts.turns import InputFormat
+from mnemon.engine.memory import Stages, Visibility
+from mnemon.pipelines.write.session import Wait
+from mnemon.surfaces.cli.options import opened, scoped, shared
+from mnemon.surfaces.cli.output import console, print_degraded, print_json
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--input-format", help=f"Never guessed. One of {', '.join(InputFormat)}.")
+@click.option("--session", help="The session's id. Default: the file's name without its ending.")
+@scoped
+@click.option("--visibility", default="private", show_default=True, help="private, product, group or public.")
+@click.option("--stages", default="full", show_default=True, help="full: denoise first. off: every turn as it is.")
+@click.option("--append", is_flag=True, help="Add turns the session has not seen.")
+@click.option("--redact/--no-redact", default=None, help="Mask secrets, card and phone numbers first.")
+@click.option("--wait", default="indexed", show_default=True, help="indexed, or archived: let the worker index it.")
+@shared
+def ingest(
+    file: Path,
+    input_format: str | None,
+    session: str | None,
+    tenant: str,
+    user: str,
+    product: str | None,
+    group: str | None,
+    visibility: str,
+    stages: str,
+    append: bool,
+    redact: bool | None,
+    wait: str,
+    home: str,
+    config: Path | None,
+    embedder: str | None,
+    as_json: bool,
+) -> None:
+    """Keep a chat export word for word. FILE may be - for standard input.
+
+    A broken file changes nothing: the error says where it is broken and what was expected.
+    """
+    from_stdin = str(file) == "-"
+    if from_stdin and session is None:
+        raise click.UsageError("--session is needed when reading from standard input")
+    raw: Path | BinaryIO = sys.stdin.buffer if from_stdin else file
+    with opened(home, config, embedder) as memory, console.status("reading, archiving, indexing …"):
+        result = memory.session_write(
+            tenant,
+            user,
+            session or file.stem,
+            raw=raw,
+            input_format=input_format,
+            product_id=product,
+            group_id=group,
+            visibility=cast(Visibility, visibility),  # the engine checks these three and names the choices
+            extract=False,
+            stages=cast(Stages, stages),
+            mode="append" if append else "once",
+            redact=redact,
+            wait=cast(Wait, wait),
+        )
+    if as_json:
+        print_json(result)
+        return
+    counts = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in result.counts.items())
+    console.print(f"[bold]{result.status}[/bold] {result.uri}\n{counts}", highlight=False)
+    for dropped in result.dropped[:20]:
+        console.print(
+            f"  dropped {dropped.turn_id} ({dropped.reason}) {dropped.raw_path}", markup=False, highlight=False
+        )
+    for mask in result.redacted[:20]:
+        console.print(f"  masked {mask.pattern} × {mask.count} in {mask.turn_id}", markup=False, highlight=False)
+    print_degraded(result.degraded)

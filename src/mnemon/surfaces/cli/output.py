@@ -1,0 +1,89 @@
+"""How results look in a terminal, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mnemon.contracts.errors import MnemonError
+from mnemon.contracts.reports import Defect, Degraded
+from mnemon.contracts.results import Message, MessageHit
+
+console = Console()
+errors = Console(stderr=True)
+
+_WORDS = "words, as they were said"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+
+
+def print_error(error: MnemonError, as_json: bool) -> None:
+    if as_json:
+        print_json(error.envelope())
+    else:
+        errors.print(Text.assemble(("error: ", "bold red"), error.message))
+
+
+def print_degraded(degraded: tuple[Degraded, ...]) -> None:
+    for item in degraded:
+        errors.print(Text.assemble(("note: ", "yellow"), f"{item.what}: {item.why}"))
+
+
+def print_defects(title: str, defects: list[Defect], style: str) -> None:
+    if defects:
+        table = Table("kind", "where", "what", title=title, title_style=style)
+        for defect in defects[:200]:
+            table.add_row(defect.kind, Text(defect.where), Text(defect.detail))
+        console.print(table)
+
+
+def _words_table(*columns: str) -> Table:
+    """What was said is never cut off, also not where a language writes no spaces."""
+    table = Table(show_lines=True)
+    for name in columns:
+        table.add_column(name, overflow="fold", ratio=1 if name == _WORDS else None)
+    return table
+
+
+def _quote(message: Message, spans: tuple[tuple[int, int], ...] = ()) -> Text:
+    words = Text(message.content)
+    for start, end in spans:
+        words.stylize("bold yellow", start, end)
+    return words
+
+
+def _place(message: Message) -> Text:
+    known = message.meta.get("timestamp_iso") is not None
+    when = message.ts[:16].replace("T", " ") if known else f"archived {message.ts[:10]}"
+    return Text(f"{message.session_id} · {message.meta['turn_id']}\n{when}")
+
+
+def print_hits(hits: tuple[MessageHit, ...]) -> None:
+    table = _words_table("score", "said by", _WORDS, "session · turn, time")
+    for hit in hits:
+        message = hit.message
+        table.add_row(f"{hit.score:.3f}", Text(message.speaker), _quote(message, hit.highlights), _place(message))
+    console.print(table if hits else "nothing found")
+
+
+def print_messages(messages: tuple[Message, ...]) -> None:
+    table = _words_table("said by", _WORDS, "session · turn, time", "message id")
+    for message in messages:
+        table.add_row(Text(message.speaker), _quote(message), _place(message), message.message_id)
+    console.print(table if messages else "no messages")

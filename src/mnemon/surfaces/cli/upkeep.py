@@ -1,0 +1,116 @@
+"""`mnemon status | verify | repair | rebuild`: how the memory is, and what keeps it so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from mnemon.surfaces.cli.options import opened, shared
+from mnemon.surfaces.cli.output import console, errors, print_defects, print_json
+
+_tenant = click.option("--tenant", help="Only this tenant. Default: all.")
+
+
+@click.command()
+@shared
+def status(home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+    """What there is, how it is found, and what waits."""
+    with opened(home, config, embedder, for_rebuild=True) as memory:
+        state = memory.status()
+    if as_json:
+        print_json(state)
+        return
+    table = Table(show_header=False, box=None)
+    queue = state.queue
+    for name, value in (
+        ("home", state.home),
+        ("kept", f"{state.turns} turns in {state.sessions} sessions of {state.tenants} tenants"),
+        ("index", f"{state.index}, {state.entries} entries, built with {state.index_model}"),
+        ("embedder", state.embedder),
+        ("jobs", f"{queue.pending} waiting, {queue.claimed} under way, {queue.failed} failed"),
+    ):
+        table.add_row(name, value)
+    console.print(table)
+    if state.building:
+        errors.print(f"a rebuild with {state.building} is unfinished: `mnemon rebuild` goes on with it", markup=False)
+    if state.index_model != state.embedder:
+        errors.print("the index was built with another embedder: run `mnemon rebuild`", markup=False)
+    for warning in state.warnings:
+        errors.print(warning, markup=False)
+
+
+@click.command()
+@_tenant
+@click.option("--index/--no-index", "check_index", default=True, help="Also compare the index with the words.")
+@shared
+def verify(
+    tenant: str | None, check_index: bool, home: str, config: Path | None, embedder: str | None, as_json: bool
+) -> None:
+    """Prove that nothing was changed: every hash, chain and pointer. Exit code 1 if anything is wrong."""
+    with opened(home, config, embedder, for_rebuild=True) as memory, console.status("reading every byte …"):
+        report = memory.verify(tenant, check_index)
+    if as_json:
+        print_json({"ok": report.ok, "report": report})
+    else:
+        found = (
+            f"{report.sessions} sessions, {report.turns} turns, {report.tombstones} forgotten, {report.nodes} nodes, "
+            f"{report.revisions} versions, {report.blobs} blobs, {report.log_lines} log lines, {report.bytes:,} bytes"
+        )
+        console.print(("[green]proven[/green]: " if report.ok else "[red]defects[/red]: ") + found, highlight=False)
+        print_defects("defects", report.defects, "bold red")
+        print_defects("notes", report.notes, "yellow")
+    sys.exit(0 if report.ok else 1)
+
+
+@click.command()
+@_tenant
+@shared
+def repair(tenant: str | None, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+    """Finish what a crash cut off, record what people edited by hand, index what the index lacks."""
+    with opened(home, config, embedder) as memory:
+        result = memory.repair(tenant)
+    if as_json:
+        print_json(result)
+        return
+    for item in result.repairs:
+        console.print(f"{item.where}: {item.what}", markup=False, highlight=False)
+    console.print(
+        f"{len(result.repairs)} repairs, {result.reindexed_sessions} sessions indexed again, "
+        f"{result.recovered_jobs} jobs taken over",
+        highlight=False,
+    )
+
+
+@click.command()
+@click.option("--restart", is_flag=True, help="Begin anew instead of going on with an unfinished rebuild.")
+@shared
+def rebuild(restart: bool, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+    """Make the index anew from the archive, also with another embedder. Can be interrupted and run again."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=errors,
+        disable=as_json,
+    )
+    with opened(home, config, embedder, for_rebuild=True) as memory, bar:
+        task = bar.add_task("sessions", total=None)
+
+        def progress(done: int, total: int, turns: int) -> None:
+            bar.update(task, completed=done, total=total, description=f"sessions ({turns} turns)")
+
+        result = memory.rebuild(restart=restart, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    console.print(
+        f"{result.entries} turns of {result.sessions} sessions indexed with {result.model} in {result.seconds:.1f} s"
+        + (f" ({result.resumed} sessions were done before)" if result.resumed else ""),
+        markup=False,
+        highlight=False,
+    )

@@ -1,0 +1,58 @@
+"""What every test shares: `--long`, and no test that reaches beyond this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the suites at full size")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long"):
+        return
+    skip = pytest.mark.skip(reason="full size only: scripts/test --long")
+    for item in items:
+        if "long" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in os.environ if n.startswith("MNEMON_") and n != "MNEMON_CRASH_KILLS"]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that dials out fails at once instead of passing by luck."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and not _is_local(str(address[0])):
+            raise AssertionError(f"a test tried to reach {address[0]}")
+        connect(self, address)
+
+    if "TEST_QDRANT_URL" not in os.environ:
+        monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@pytest.fixture
+def root() -> Path:
+    return ROOT
