@@ -26,7 +26,7 @@ _MAX_DEPTH = 20
 
 _TOKENS = re.compile(
     r"""\s*(?:
-        (?P<open>\() | (?P<close>\)) |
+        (?P<open>-?\() | (?P<close>\)) |
         (?P<minus>-)?(?:
             "(?P<q1>[^"]*)" | “(?P<q2>[^”]*)” | 「(?P<q3>[^」]*)」 | 『(?P<q4>[^』]*)』 |
             (?P<word>[^\s()"“”「」『』]+)
@@ -84,14 +84,9 @@ def parse(text: str) -> Query:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    position = 0
-    while position < len(text.rstrip()):
-        match = _TOKENS.match(text, position)
-        if match is None:
-            return
-        position = match.end()
+    for match in _TOKENS.finditer(text.rstrip()):
         if match["open"] or match["close"]:
-            yield _Token("open" if match["open"] else "close")
+            yield _Token("open" if match["open"] else "close", minus=match["open"] == "-(")
         elif match["word"] in ("AND", "OR", "NOT") and not match["minus"]:
             yield _Token(match["word"])
         elif match["word"] is not None:
@@ -114,19 +109,10 @@ def _group(tokens: list[_Token], at: int, depth: int) -> tuple[Query | None, int
         if tokens[at].kind == "OR":
             at += 1
             continue
-        chain: list[Query] = []
-        while True:
-            negated, part, at = _operand(tokens, at, depth)
-            if part is not None:
-                (without if negated else chain).append(part)
-            if at < len(tokens) and tokens[at].kind == "AND":
-                at += 1
-                continue
-            break
-        if len(chain) > 1:
-            wanted.append(AllOf(tuple(_strict(p) for p in chain)))
-        else:
-            wanted += chain
+        part, excluded, at = _chain(tokens, at, depth)
+        if part is not None:
+            wanted.append(part)
+        without += excluded
     if not wanted and without:
         raise BadQuery("a search needs at least one word that is not excluded", field="query_text")
     if not wanted:
@@ -134,6 +120,27 @@ def _group(tokens: list[_Token], at: int, depth: int) -> tuple[Query | None, int
     if len(wanted) == 1 and not without:
         return wanted[0], at
     return AnyOf(tuple(wanted), tuple(_strict(p) for p in without)), at
+
+
+def _chain(tokens: list[_Token], at: int, depth: int) -> tuple[Query | None, list[Query], int]:
+    """Operands joined by AND, and what is excluded: from the chain itself, or from everything beside a lone one."""
+    chain: list[Query] = []
+    excluded: list[Query] = []
+    joined = False
+    while True:
+        negated, part, at = _operand(tokens, at, depth)
+        if part is not None:
+            (excluded if negated else chain).append(part)
+        if at >= len(tokens) or tokens[at].kind != "AND":
+            break
+        joined, at = True, at + 1
+    if not chain or not joined:
+        return (chain[0] if chain else None), excluded, at
+    every = tuple(_strict(p) for p in chain)
+    together: Query = AllOf(every) if len(every) > 1 else every[0]
+    if excluded:
+        together = AnyOf((together,), tuple(_strict(p) for p in excluded))
+    return together, [], at
 
 
 def _operand(tokens: list[_Token], at: int, depth: int) -> tuple[bool, Query | None, int]:
@@ -147,7 +154,7 @@ def _operand(tokens: list[_Token], at: int, depth: int) -> tuple[bool, Query | N
         query, at = _group(tokens, at + 1, depth + 1)
         if at >= len(tokens):
             raise BadQuery("there is no closing bracket", field="query_text")
-        return negated, query, at + 1
+        return negated != token.minus, query, at + 1
     numbers = tuple(terms(token.text))
     leaf = Leaf(numbers, strict=token.kind == "phrase") if any(numbers) else None
     return negated != token.minus, leaf, at + 1
@@ -230,6 +237,10 @@ def weight(count: int, length: int) -> float:
     return count * (K1 + 1) / (count + K1 * (1 - B + B * length / REFERENCE_LENGTH))
 
 
+def _is_pair(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    return one[2] == other[1] and is_character(one[0]) and is_character(other[0])
+
+
 def highlights(query: Query, text: str) -> tuple[tuple[int, int], ...]:
     """Where in the text the words asked for stand, as spans that touch are joined."""
     wanted = set(scoring_grams(query))
@@ -238,7 +249,7 @@ def highlights(query: Query, text: str) -> tuple[tuple[int, int], ...]:
     for i, (number, start, end) in enumerate(found):
         if number in wanted:
             marked.append((start, end))
-        if i + 1 < len(found) and found[i + 1][1] == end and set(grams((number, found[i + 1][0]))) & wanted:
+        if i + 1 < len(found) and _is_pair(found[i], found[i + 1]) and pair(number, found[i + 1][0]) in wanted:
             marked.append((start, found[i + 1][2]))
     joined: list[tuple[int, int]] = []
     for start, end in sorted(marked):

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib import resources
+from threading import Lock
 
 import snowballstemmer
 
@@ -19,15 +20,18 @@ _CJK = (
     "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0002fa1f\U00030000-\U000323af"
 )
-_PIECES = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
+_PIECES = re.compile(rf"([{_CJK}]+)|([^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*)")
 _IS_CJK = re.compile(rf"[{_CJK}]")
+# A character and what joins with it when it is normalised: accents, voicing marks, the vowels and finals of Hangul.
+_CLUSTERS = re.compile(r".[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*", re.DOTALL)
 
 GAP = 0
 WORD_BIT = 1 << 63
 PAIR_BIT = 1 << 62
 _CODE_POINT_BITS = 21
 
-_stem = snowballstemmer.stemmer("english").stemWord
+_stemmer = snowballstemmer.stemmer("english")
+_stemming = Lock()  # a stemmer keeps the word it works on in itself
 _numbers: dict[str, int] = {}
 _NUMBERS_KEPT = 500_000
 
@@ -54,10 +58,9 @@ def word_number(word: str) -> int:
     return number
 
 
-def _character_number(char: str) -> int:
-    if "\uf900" <= char <= "\ufaff" or char >= "\U0002f800":
-        char = unicodedata.normalize("NFKC", char)[:1]
-    return ord(char)
+def _stem(word: str) -> str:
+    with _stemming:
+        return str(_stemmer.stemWord(word))
 
 
 def pair(first: int, second: int) -> int:
@@ -73,27 +76,40 @@ def terms(text: str) -> list[int]:
     """The numbers of a text in order; a GAP stands where characters are parted by something else."""
     out: list[int] = []
     after_run = False
-    for piece in _PIECES.findall(text):
-        if is_cjk(piece[0]):
+    for run, word in _PIECES.findall(unicodedata.normalize("NFKC", text)):
+        if run:
             if after_run:
                 out.append(GAP)
-            out.extend(map(_character_number, piece))
+            out.extend(map(ord, run))
             after_run = True
         else:
-            out.append(word_number(piece))
+            out.append(word_number(word))
             after_run = False
     return out
 
 
 def located(text: str) -> Iterator[tuple[int, int, int]]:
     """(number, start, end) for every term of a text; pieces that touch nothing are told apart by their places."""
-    for match in _PIECES.finditer(text):
-        piece = match[0]
-        if is_cjk(piece[0]):
-            for i, char in enumerate(piece, match.start()):
-                yield _character_number(char), i, i + 1
+    plain, begins, ends = _normalized(text)
+    for match in _PIECES.finditer(plain):
+        if match[1]:
+            for i, char in enumerate(match[1], match.start()):
+                yield ord(char), begins[i], ends[i]
         else:
-            yield word_number(piece), match.start(), match.end()
+            yield word_number(match[2]), begins[match.start()], ends[match.end() - 1]
+
+
+def _normalized(text: str) -> tuple[str, list[int], list[int]]:
+    """The text in NFKC, and for each of its characters where in the text it comes from."""
+    out: list[str] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    for cluster in _CLUSTERS.finditer(text):
+        plain = unicodedata.normalize("NFKC", cluster[0])
+        out.append(plain)
+        begins += [cluster.start()] * len(plain)
+        ends += [cluster.end()] * len(plain)
+    return "".join(out), begins, ends
 
 
 def grams(numbers: Sequence[int]) -> list[int]:

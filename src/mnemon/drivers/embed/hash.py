@@ -1,0 +1,74 @@
+"""An embedder without a model: words and pieces of words, hashed. It matches spelling, NOT meaning."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mnemon.contracts.entries import EmbeddingVector, Vector
+from mnemon.contracts.ports import Purpose
+
+WARNING = (
+    "embed:hash is NOT semantic: it finds texts that share words or letters with the question, never texts that mean "
+    "the same in other words or another language. Use embed:local or an embeddings URL for real recall."
+)
+
+DIMENSION = 256
+_CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U000323af"
+_PIECES = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_IS_CJK = re.compile(rf"[{_CJK}]")
+_NOTHING = {"nothing": 1.0}
+
+
+class HashEmbedder:
+    """Signed feature hashing into 256 dimensions. `WARNING` says what not to expect of it."""
+
+    model = "hash/words+grams-256-1"
+    dimension = DIMENSION
+    semantic = False
+    warning = WARNING
+
+    async def embed_texts(self, texts: Sequence[str], purpose: Purpose = "document") -> list[EmbeddingVector]:
+        return [EmbeddingVector(dense_vector=_vector(text), model=self.model) for text in texts]
+
+    async def close(self) -> None:
+        return None
+
+
+def _features(text: str) -> Iterator[tuple[str, float]]:
+    """Whole words weigh most; parts of them let forms of one word meet. Chinese: characters, and pairs of them."""
+    for piece in _PIECES.findall(unicodedata.normalize("NFKC", text).casefold()):
+        if _IS_CJK.match(piece):
+            yield from ((f"c:{char}", 0.5) for char in piece)
+            yield from ((f"p:{piece[i : i + 2]}", 1.0) for i in range(len(piece) - 1))
+        else:
+            yield f"w:{piece}", 1.0
+            padded = f"^{piece}$"
+            share = 1 / math.sqrt(len(padded))
+            yield from ((f"g:{padded[i : i + 3]}", share) for i in range(len(padded) - 2))
+
+
+def _vector(text: str) -> Vector:
+    weights: dict[str, float] = {}
+    for feature, weight in _features(text):
+        weights[feature] = weights.get(feature, 0.0) + weight
+    vector = _sum(weights)
+    length = float(np.linalg.norm(vector))
+    if length < 1e-9:  # no words at all, or words that cancel each other out
+        vector = _sum(_NOTHING)
+        length = float(np.linalg.norm(vector))
+    return (vector / length).astype(np.float32)
+
+
+def _sum(weights: dict[str, float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    vector = np.zeros(DIMENSION, np.float64)
+    for feature, weight in weights.items():
+        number = int.from_bytes(hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+        # A word said ten times counts more than once, but not ten times.
+        vector[number % DIMENSION] += math.copysign(math.sqrt(weight), 1 if number >> 63 else -1)
+    return vector

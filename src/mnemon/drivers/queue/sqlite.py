@@ -1,0 +1,299 @@
+"""A queue in one SQLite file: every change is one transaction, also between processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from mnemon.contracts.errors import Busy, NotFound
+from mnemon.contracts.jobs import Job, JobStatus, QueueStats
+from mnemon.contracts.ports import Clock
+from mnemon.drivers.liveness import is_dead
+from mnemon.logic import jobs as rules
+
+STEPS = (
+    "queue.put.before_commit",
+    "queue.put.after_commit",
+    "queue.claim.before_commit",
+    "queue.claim.after_commit",
+    "queue.done.before_commit",
+    "queue.done.after_commit",
+    "queue.fail.before_commit",
+    "queue.fail.after_commit",
+    "queue.release.before_commit",
+    "queue.release.after_commit",
+    "queue.recover.before_commit",
+    "queue.recover.after_commit",
+)
+"""Where a crash test may kill the process."""
+
+BUSY_TIMEOUT_S = 30.0
+
+# `body` is the job; the other columns repeat what is looked for. `due` is in microseconds since 1970.
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    number  INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id  TEXT NOT NULL UNIQUE,
+    tenant  TEXT NOT NULL,
+    lane    TEXT NOT NULL,
+    status  TEXT NOT NULL CHECK (status IN ('pending', 'claimed', 'failed')),
+    due     INTEGER NOT NULL,
+    body    TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS jobs_by_status ON jobs (status, number);
+CREATE INDEX IF NOT EXISTS jobs_by_tenant ON jobs (tenant);
+CREATE INDEX IF NOT EXISTS jobs_open_by_lane ON jobs (lane, number) WHERE lane <> '' AND status <> 'failed';
+CREATE INDEX IF NOT EXISTS jobs_claimed_by_lane ON jobs (lane) WHERE lane <> '' AND status = 'claimed';
+"""
+
+PUT = """
+INSERT INTO jobs (job_id, tenant, lane, status, due, body) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id) DO NOTHING
+"""
+
+# A lane yields its first open job, and only while none of its jobs is claimed: that one may be a later job, put as
+# claimed from the start.
+DUE = """
+SELECT job_id, body FROM jobs AS job
+WHERE status = 'pending' AND due <= :now
+  AND (lane = '' OR (
+    NOT EXISTS (
+        SELECT 1 FROM jobs AS taken WHERE taken.lane = job.lane AND taken.lane <> '' AND taken.status = 'claimed')
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs AS ahead
+        WHERE ahead.lane = job.lane AND ahead.lane <> '' AND ahead.status <> 'failed' AND ahead.number < job.number)))
+ORDER BY number LIMIT :limit
+"""
+
+UPDATE = "UPDATE jobs SET status = ?, due = ?, body = ? WHERE job_id = ?"
+GET = "SELECT body FROM jobs WHERE job_id = ?"
+DELETE = "DELETE FROM jobs WHERE job_id = ?"
+LIST = "SELECT body FROM jobs ORDER BY number LIMIT ?"
+LIST_BY_STATUS = "SELECT body FROM jobs WHERE status = ? ORDER BY number LIMIT ?"
+CLAIMED = "SELECT body FROM jobs WHERE status = 'claimed' ORDER BY number"
+OF_TENANT = "SELECT body FROM jobs WHERE tenant = ?"
+COUNT = "SELECT status, count(*) FROM jobs GROUP BY status"
+OLDEST = "SELECT body FROM jobs WHERE status = 'pending' ORDER BY number LIMIT 1"
+
+# `list` is the name of a method below.
+Jobs = list[Job]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _no_step(_: str) -> None:
+    return None
+
+
+def _micros(moment: datetime | None) -> int:
+    return 0 if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+class SqliteQueue:
+    """The same promises as the queue of files; `path` may be `:memory:` for a test."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        clock: Clock,
+        *,
+        backoff_s: float = 1.0,
+        backoff_cap_s: float = 300.0,
+        step: Callable[[str], None] = _no_step,
+    ) -> None:
+        self._clock = clock
+        self._backoff = rules.Backoff(backoff_s, backoff_cap_s)
+        self._step = step
+        self._guard = threading.Lock()
+        if str(path) != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._transaction():
+            for statement in SCHEMA.split(";"):
+                self._db.execute(statement)
+
+    async def put(self, jobs: Sequence[Job], claim_by: str | None = None, lease: timedelta | None = None) -> int:
+        now = self._clock.now()
+        fresh = [rules.arrived(job, now, claim_by, lease) for job in jobs]
+        return await asyncio.to_thread(self._put, fresh) if fresh else 0
+
+    async def claim(self, worker: str, limit: int = 100, lease: timedelta = rules.DEFAULT_LEASE) -> Jobs:
+        return await asyncio.to_thread(self._claim, worker, limit, lease)
+
+    async def done(self, job_id: str) -> None:
+        await asyncio.to_thread(self._done, job_id)
+
+    async def fail(self, job_id: str, error: str, retryable: bool = True) -> Job:
+        return await asyncio.to_thread(self._fail, job_id, error, retryable)
+
+    async def renew(self, job_id: str, worker: str, lease: timedelta) -> bool:
+        return await asyncio.to_thread(self._renew, job_id, worker, lease)
+
+    async def release(self, job_id: str) -> None:
+        await asyncio.to_thread(self._release, job_id)
+
+    async def recover(self) -> int:
+        return await asyncio.to_thread(self._recover)
+
+    async def get(self, job_id: str) -> Job | None:
+        return next(iter(await asyncio.to_thread(self._select, GET, job_id)), None)
+
+    async def list(self, status: JobStatus | None = None, limit: int = 100) -> Jobs:
+        if status:
+            return await asyncio.to_thread(self._select, LIST_BY_STATUS, status.value, max(limit, 0))
+        return await asyncio.to_thread(self._select, LIST, max(limit, 0))
+
+    async def retry(self, job_id: str) -> Job:
+        return await asyncio.to_thread(self._retry, job_id)
+
+    async def drop(self, tenant_id: str, payload: dict[str, Any]) -> int:
+        return await asyncio.to_thread(self._drop, tenant_id, payload)
+
+    async def stats(self) -> QueueStats:
+        return await asyncio.to_thread(self._stats)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _put(self, jobs: Sequence[Job]) -> int:
+        with self._transaction("put"):
+            return sum(
+                self._db.execute(
+                    PUT,
+                    (
+                        job.job_id,
+                        job.tenant_id,
+                        job.lane,
+                        job.status.value,
+                        _micros(job.not_before),
+                        rules.to_json(job),
+                    ),
+                ).rowcount
+                for job in jobs
+            )
+
+    def _claim(self, worker: str, limit: int, lease: timedelta) -> Jobs:
+        with self._transaction("claim"):
+            now = self._clock.now()
+            rows = self._db.execute(DUE, {"now": _micros(now), "limit": max(limit, 0)}).fetchall()
+            taken = [rules.claimed(rules.from_json(body), worker, now + lease) for _, body in rows]
+            for job in taken:
+                self._store(job)
+            return taken
+
+    def _done(self, job_id: str) -> None:
+        with self._transaction("done"):
+            self._db.execute(DELETE, (job_id,))
+
+    def _fail(self, job_id: str, error: str, retryable: bool) -> Job:
+        with self._transaction("fail"):
+            job = self._must_find(job_id)
+            if job.status is not JobStatus.CLAIMED:
+                return job  # its lease ran out before, and that was counted
+            now = self._clock.now()
+            return self._store(rules.failed(job, error, retryable=retryable, now=now, backoff=self._backoff))
+
+    def _renew(self, job_id: str, worker: str, lease: timedelta) -> bool:
+        with self._transaction():
+            row = self._db.execute(GET, (job_id,)).fetchone()
+            job = rules.from_json(row[0]) if row else None
+            if job is None or job.status is not JobStatus.CLAIMED or job.claimed_by != worker:
+                return False
+            self._store(rules.claimed(job, worker, self._clock.now() + lease))
+            return True
+
+    def _release(self, job_id: str) -> None:
+        with self._transaction("release"):
+            row = self._db.execute(GET, (job_id,)).fetchone()
+            if row and (job := rules.from_json(row[0])).status is JobStatus.CLAIMED:
+                self._store(rules.released(job))
+
+    def _recover(self) -> int:
+        with self._transaction("recover"):
+            now = self._clock.now()
+            claimed = [rules.from_json(body) for (body,) in self._db.execute(CLAIMED)]
+            lost = [job for job in claimed if not job.lease_until or job.lease_until <= now or self._is_dead(job)]
+            for job in lost:
+                self._store(rules.abandoned(job))
+            return len(lost)
+
+    def _retry(self, job_id: str) -> Job:
+        with self._transaction():
+            job = self._must_find(job_id)
+            return self._store(rules.restarted(job)) if job.status is JobStatus.FAILED else job
+
+    def _drop(self, tenant_id: str, payload: dict[str, Any]) -> int:
+        with self._transaction():
+            jobs = [rules.from_json(body) for (body,) in self._db.execute(OF_TENANT, (tenant_id,))]
+            gone = [job.job_id for job in jobs if rules.matches(job, tenant_id, payload)]
+            self._db.executemany(DELETE, [(job_id,) for job_id in gone])
+            return len(gone)
+
+    def _stats(self) -> QueueStats:
+        with self._guard, self._reading():
+            counts = dict(self._db.execute(COUNT).fetchall())
+            oldest = self._db.execute(OLDEST).fetchone()
+        return QueueStats(
+            pending=counts.get("pending", 0),
+            claimed=counts.get("claimed", 0),
+            failed=counts.get("failed", 0),
+            oldest_pending_at=rules.from_json(oldest[0]).created_at if oldest else None,
+        )
+
+    def _close(self) -> None:
+        with self._guard:
+            self._db.close()
+
+    @contextmanager
+    def _transaction(self, verb: str = "") -> Iterator[None]:
+        with self._guard:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise Busy("the queue is locked by another process") from error
+            try:
+                yield
+                if verb:
+                    self._step(f"queue.{verb}.before_commit")
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            if verb:
+                self._step(f"queue.{verb}.after_commit")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Several questions answered from one moment."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def _select(self, statement: str, *values: str | int) -> Jobs:
+        with self._guard:
+            return [rules.from_json(body) for (body,) in self._db.execute(statement, values)]
+
+    def _must_find(self, job_id: str) -> Job:
+        row = self._db.execute(GET, (job_id,)).fetchone()
+        if row is None:
+            raise NotFound("there is no such job", job_id=job_id)
+        return rules.from_json(row[0])
+
+    def _store(self, job: Job) -> Job:
+        self._db.execute(UPDATE, (job.status.value, _micros(job.not_before), rules.to_json(job), job.job_id))
+        return job
+
+    @staticmethod
+    def _is_dead(job: Job) -> bool:
+        return job.claimed_by is not None and is_dead(job.claimed_by)

@@ -1,0 +1,167 @@
+"""A process that fills an archive, saying each thing before and after it is done, until it is killed.
+
+`archive_writer.py HOME RUN ROUNDS` writes and says so on stdout; MNEMON_KILL_AT="step:n" makes it kill itself at the
+n-th occurrence of a step. `archive_writer.py --serve` stays warm and forks such a writer for every line of JSON it
+reads: {"home", "run", "rounds", "kill_at", "said"}, where `said` is the file the writer says things to. It answers
+with the writer's process id and, once the writer is dead, with its exit status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mnemon.contracts.nodes import Edge, Shelf
+from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.turns import Attachment, Turn
+from mnemon.drivers.archive.fs import FsArchive
+from mnemon.testing.archive_suite import ANN, KEY, NODE, node, record, turn
+from mnemon.testing.clock import FixedClock
+
+TREASURE = (replace(NODE, slug="treasure"), replace(NODE, slug="宝" * 200, shelf=Shelf.ENTITIES))
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def words(turn_id: str) -> Turn:
+    """The turn of an id: the same one in the writer and in whoever checks."""
+    blob = hashlib.sha256(turn_id.encode()).hexdigest()
+    cut = Attachment(type="tool_result", truncated=True, sha256=blob, ref=f"blob://{blob}")
+    return turn(turn_id, f"说过的话 words of {turn_id} 😀" * 3, attachments=(cut,) if turn_id.endswith("b") else ())
+
+
+def sessions(run: str) -> list[SessionKey]:
+    """Two that every run goes on with, and one with a long name of its own."""
+    return [KEY, replace(KEY, session_id="s2"), replace(KEY, session_id="很长" * 100 + run)]
+
+
+class Writer:
+    def __init__(self, home: Path, run: str, say: Callable[..., None], kill_at: str) -> None:
+        self._run = run
+        self._say = say
+        self._step_name, _, hits = kill_at.partition(":")
+        self._hits_left = int(hits or 0)
+        self._seen: set[str] = set()
+        self._archive = FsArchive(home, SystemClock(), step=self._step)
+
+    def _step(self, name: str) -> None:
+        if name not in self._seen:
+            self._seen.add(name)
+            self._say("step", name)
+        if name == self._step_name:
+            self._hits_left -= 1
+            if self._hits_left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    async def write(self, rounds: int) -> None:
+        for key in sessions(self._run):
+            if await self._archive.read_session(ANN, key) is None:
+                self._say("opening", key.session_id)
+                await self._archive.write_session(ANN, record(FixedClock(), key), 0)
+            self._say("opened", key.session_id)
+        if not await self._archive.exists(ANN, TREASURE[0]) and not await self._archive.exists(ANN, TREASURE[1]):
+            await self._archive.write_node(ANN, node(TREASURE[0], "treasure"))
+            self._say("hidden")
+        for n in range(rounds):
+            await self._round(n)
+
+    async def _round(self, n: int) -> None:
+        key = sessions(self._run)[n % 3]
+        await self._talk(key, [f"{self._run}-{n}-{i}{'b' if n % 4 == 1 else ''}" for i in range((1, 1, 4)[n % 3])])
+        await self._note(f"{self._run}-{n}")
+        if n % 3 == 0:
+            await self._log(f"{self._run}-{n}")
+        if n % 4 == 2:
+            await self._move_treasure()
+        if n % 5 == 2:
+            await self._forget(key, f"{self._run}-{n}-0")
+        if n % 6 == 3:
+            await self._promise(key)
+        if n % 7 == 6:
+            self._say("writing", "-")
+            await self._archive.delete_node(ANN, NODE)
+            self._say("wrote", "-")
+
+    async def _talk(self, key: SessionKey, ids: list[str]) -> None:
+        for turn_id in ids:
+            if turn_id.endswith("b"):
+                await self._archive.put_blob(ANN, turn_id.encode())
+        self._say("saying", key.session_id, *ids)
+        await self._archive.append_turns(ANN, key, [words(turn_id) for turn_id in ids])
+        self._say("said", key.session_id, *ids)
+        await self._archive.append_turns(ANN, key, [words(turn_id) for turn_id in ids])
+
+    async def _note(self, text: str) -> None:
+        self._say("writing", text)
+        await self._archive.write_node(ANN, node(text=text))
+        self._say("wrote", text)
+        await self._archive.upsert_edges(ANN, NODE, [Edge(NODE.uri, text, "part_of")])
+
+    async def _log(self, name: str) -> None:
+        self._say("logging", name)
+        await self._archive.append_log(ANN, "ledger", [{"name": name}, {"name": name + "+"}])
+        self._say("logged", name, name + "+")
+
+    async def _forget(self, key: SessionKey, turn_id: str) -> None:
+        turn_id += "b" if int(turn_id.split("-")[-2]) % 4 == 1 else ""
+        self._say("forgetting", key.session_id, turn_id)
+        await self._archive.forget_turns(ANN, key, [turn_id], "asked to")
+        self._say("forgot", key.session_id, turn_id)
+
+    async def _promise(self, key: SessionKey) -> None:
+        """The session's page says how far the words go: from now on nothing of it may be missing."""
+        page = await self._archive.read_session(ANN, key)
+        assert page is not None
+        now = await self._archive.append_turns(ANN, key, [])
+        update = {"turn_count": now.turn_count, "chain_head": now.chain_head}
+        await self._archive.write_session(ANN, page.model_copy(update=update), page.version)
+        self._say("promised", key.session_id, str(now.turn_count))
+
+    async def _move_treasure(self) -> None:
+        here, there = TREASURE if await self._archive.exists(ANN, TREASURE[0]) else TREASURE[::-1]
+        await self._archive.move_node(ANN, here, there)
+
+
+def sayer(fd: int) -> Callable[..., None]:
+    # One write a line: a kill cannot leave half of one.
+    return lambda *told: os.write(fd, (" ".join(told) + "\n").encode())
+
+
+def write(home: Path, run: str, rounds: int, say: Callable[..., None]) -> None:
+    asyncio.run(Writer(home, run, say, os.environ.get("MNEMON_KILL_AT", "")).write(rounds))
+    say("finished")
+
+
+def serve() -> None:
+    """No thread runs here, so a fork is as good as a fresh process and much faster."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            os.environ["MNEMON_KILL_AT"] = asked["kill_at"]
+            say = sayer(os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            write(Path(asked["home"]), asked["run"], asked["rounds"], say)
+            os._exit(0)
+        sys.stdout.write(f"{pid}\n")
+        sys.stdout.flush()
+        _, status = os.waitpid(pid, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        serve()
+    else:
+        write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sayer(1))

@@ -1,0 +1,159 @@
+"""Queues under `kill -9`: nothing acknowledged is lost, nothing finished comes back, nothing is there twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mnemon.contracts.jobs import JobStatus
+from mnemon.contracts.ports import Queue
+from mnemon.drivers.queue import fs, sqlite
+
+WORKER = Path(__file__).with_name("queue_worker.py")
+STEPS = {"fs": fs.STEPS, "sqlite": sqlite.STEPS}
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "60"))
+LONGEST_RUN_S = 10.0
+
+
+class LaterClock:
+    """An hour ahead: every back-off is over."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + timedelta(hours=1)
+
+
+def open_later(driver: str, root: Path) -> Queue:
+    if driver == "fs":
+        return fs.FsQueue(root / "queue", LaterClock())
+    return sqlite.SqliteQueue(root / "queue.db", LaterClock())
+
+
+@dataclass
+class Said:
+    """What the workers acknowledged before they died."""
+
+    put: set[str] = field(default_factory=set)
+    putting: set[str] = field(default_factory=set)
+    finishing: set[str] = field(default_factory=set)
+    finished: set[str] = field(default_factory=set)
+    back_from_the_dead: set[str] = field(default_factory=set)
+
+    def hear(self, *at_once: str) -> None:
+        """Processes that ran at once: nobody knows whose words came first, only what was finished before both."""
+        before = frozenset(self.finished)
+        for output in at_once:
+            own: set[str] = set()
+            for line in output.splitlines():
+                verb, *names = line.split(" ")
+                if verb == "claimed":
+                    self.back_from_the_dead |= (before | own) & set(names)
+                    continue
+                getattr(self, verb).update(names)
+                if verb == "finished":
+                    own.update(names)
+
+
+def start(driver: str, root: Path, run: str, step: str, hit: int, company: str) -> subprocess.Popen[bytes]:
+    """A worker that is past its imports. Unbuffered: what a buffer read ahead would be lost to `communicate`."""
+    args = [sys.executable, str(WORKER), driver, str(root), run, step, str(hit), company]
+    child = subprocess.Popen(args, stdout=subprocess.PIPE, bufsize=0)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    return child
+
+
+def last_words(child: subprocess.Popen[bytes]) -> str:
+    try:
+        output, _ = child.communicate(timeout=LONGEST_RUN_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        raise
+    assert child.returncode == -signal.SIGKILL
+    return output.decode()
+
+
+def run_until_killed(driver: str, root: Path, run: str, step: str, hit: int, after_s: float) -> str:
+    child = start(driver, root, run, step, hit, "alone")
+    if not step:
+        time.sleep(after_s)
+        child.kill()
+    return last_words(child)
+
+
+def run_two(driver: str, root: Path, run: str, first_s: float, second_s: float) -> list[str]:
+    pair = [start(driver, root, f"{who}{run}", "", 1, "shared") for who in "ab"]
+    for child, wait in zip(pair, (first_s, second_s), strict=True):
+        time.sleep(wait)
+        child.kill()
+    return [last_words(child) for child in pair]
+
+
+async def check(driver: str, root: Path, said: Said) -> None:
+    queue = open_later(driver, root)
+    await queue.recover()
+    listed = [job.job_id for job in await queue.list(limit=10**6)]
+    assert len(listed) == len(set(listed)), "a job is there twice"
+    there = set(listed)
+    assert said.put - said.finishing <= there, "an acknowledged job is lost"
+    assert not said.finished & there, "a finished job came back"
+    assert not said.back_from_the_dead, "a finished job was claimed again"
+    assert there <= said.putting, "a job nobody put"
+    assert not await queue.list(JobStatus.CLAIMED), "a dead worker keeps its jobs"
+    stats = await queue.stats()
+    assert stats.pending + stats.failed == len(listed)
+    await queue.close()
+
+
+async def drain(driver: str, root: Path) -> None:
+    """What is left can be claimed, each job once."""
+    queue = open_later(driver, root)
+    for job in await queue.list(JobStatus.FAILED, limit=10**6):
+        await queue.retry(job.job_id)
+    expected = sorted(job.job_id for job in await queue.list(limit=10**6))
+    got: list[str] = []
+    while taken := await queue.claim("drain", limit=50):
+        for job in taken:
+            got.append(job.job_id)
+            await queue.done(job.job_id)
+    assert sorted(got) == expected
+    assert await queue.list() == []
+    await queue.close()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("driver", ["fs", "sqlite"])
+async def test_killed_at_every_step_and_at_random_times(driver: str, tmp_path: Path) -> None:
+    chance = random.Random(20260101)
+    said = Said()
+    steps = STEPS[driver]
+    kills = max(KILLS // 2, len(steps))
+    for n in range(kills):
+        step = steps[n] if n < len(steps) else ""
+        hit = chance.randint(1, 3)
+        after = chance.uniform(0.0, 0.15)
+        said.hear(run_until_killed(driver, tmp_path, f"r{n}", step, hit, after))
+        await check(driver, tmp_path, said)
+    assert said.put
+    assert said.finished
+    await drain(driver, tmp_path)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("driver", ["fs", "sqlite"])
+async def test_two_processes_at_once_and_one_is_killed(driver: str, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    said = Said()
+    for n in range(max(KILLS // 20, 1)):
+        said.hear(*run_two(driver, tmp_path, str(n), chance.uniform(0.05, 0.3), 0.1))
+        await check(driver, tmp_path, said)
+    await drain(driver, tmp_path)
