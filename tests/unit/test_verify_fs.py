@@ -80,19 +80,17 @@ def named(report: VerifyReport, home: Path, path: Path) -> bool:
 
 
 def positions(size: int, rng: random.Random) -> list[int]:
-    inner = rng.sample(range(1, size - 1), min(6, max(size - 2, 0)))
+    inner = rng.sample(range(1, size - 1), min(26, max(size - 2, 0)))
     return sorted({0, size - 1, *inner})
 
 
 def changes(data: bytes, at: int, rng: random.Random) -> Iterator[tuple[str, bytes]]:
-    flipped = data[at] ^ (1 << rng.randrange(8))
-    yield "flip", data[:at] + bytes([flipped]) + data[at + 1 :]
-    yield (
-        "newline",
-        data[:at] + b"\n" + data[at:] if data[at : at + 1] != b"\n" else data[:at] + b"\n\n" + data[at + 1 :],
-    )
-    yield "insert", data[:at] + bytes([rng.randrange(256)]) + data[at:]
-    yield "delete", data[:at] + data[at + 1 :]
+    before, byte, behind = data[:at], data[at : at + 1], data[at + 1 :]
+    yield "flip", before + bytes([data[at] ^ (1 << rng.randrange(8))]) + behind
+    if at in (0, len(data) - 1) or rng.random() < 0.25:
+        yield "newline", before + b"\n" + byte + behind
+        yield "insert", before + rng.randbytes(1) + byte + behind
+        yield "delete", before + behind
 
 
 def looks_torn(path: Path, data: bytes, changed: bytes) -> bool:
@@ -117,12 +115,10 @@ def test_any_changed_byte_of_any_file_is_named(home: Path) -> None:
     for path in all_files(home):
         data = path.read_bytes()
         for at in positions(len(data), rng):
+            tried += 1
             for how, changed in changes(data, at, rng):
-                if looks_torn(path, data, changed) or changed == data:
-                    continue
-                tried += 1
                 path.write_bytes(changed)
-                if not named(verify(home), home, path):
+                if not named(verify(home), home, path) and not looks_torn(path, data, changed):
                     unseen.append(f"{how} at {at} of {len(data)}: {path.relative_to(home)}")
         path.write_bytes(data)
     assert unseen == []

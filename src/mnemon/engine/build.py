@@ -129,19 +129,22 @@ def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path)
         config = replace(config, provider=choice)
     made, warnings = _make_embedder(config)
     if config.cache:
-        made = driver("embed", "cache")(made, home / "embeddings.db")
+        purpose_matters = config.provider == "openai"
+        made = driver("embed", "cache")(made, home / "embeddings.db", purpose_matters=purpose_matters)
     return made, warnings
 
 
 def _make_embedder(config: EmbedderConfig) -> tuple[Embedder, tuple[str, ...]]:
     match config.provider:
-        case "auto":
+        case "auto" | "local":
+            local = driver("embed", "local")(config.path or None)
             try:
-                return driver("embed", "local")(config.path or None), ()
+                local.check()
             except MissingExtra as missing:
+                if config.provider == "local":
+                    raise
                 return driver("embed", "hash")(), (f"{HASH_WARNING} ({missing})",)
-        case "local":
-            return driver("embed", "local")(config.path or None), ()
+            return local, ()
         case "hash":
             return driver("embed", "hash")(), (HASH_WARNING,)
         case "openai":

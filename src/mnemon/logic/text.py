@@ -72,6 +72,11 @@ def is_character(number: int) -> bool:
     return GAP < number < PAIR_BIT
 
 
+def pieces(text: str) -> list[tuple[str, str]]:
+    """(run of characters, "") or ("", word) for every piece of a text."""
+    return _PIECES.findall(text)
+
+
 def terms(text: str) -> list[int]:
     """The numbers of a text in order; a GAP stands where characters are parted by something else."""
     out: list[int] = []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mnemon.contracts.entries import EmbeddingVector, Vector
 from mnemon.contracts.ports import Purpose
+from mnemon.logic.text import fold, pieces
 
 WARNING = (
     "embed:hash is NOT semantic: it finds texts that share words or letters with the question, never texts that mean "
@@ -19,9 +18,6 @@ WARNING = (
 )
 
 DIMENSION = 256
-_CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U000323af"
-_PIECES = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
-_IS_CJK = re.compile(rf"[{_CJK}]")
 _NOTHING = {"nothing": 1.0}
 
 
@@ -42,13 +38,13 @@ class HashEmbedder:
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
     """Whole words weigh most; parts of them let forms of one word meet. Chinese: characters, and pairs of them."""
-    for piece in _PIECES.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if _IS_CJK.match(piece):
-            yield from ((f"c:{char}", 0.5) for char in piece)
-            yield from ((f"p:{piece[i : i + 2]}", 1.0) for i in range(len(piece) - 1))
+    for run, word in pieces(fold(text)):
+        if run:
+            yield from ((f"c:{char}", 0.5) for char in run)
+            yield from ((f"p:{run[i : i + 2]}", 1.0) for i in range(len(run) - 1))
         else:
-            yield f"w:{piece}", 1.0
-            padded = f"^{piece}$"
+            yield f"w:{word}", 1.0
+            padded = f"^{word}$"
             share = 1 / math.sqrt(len(padded))
             yield from ((f"g:{padded[i : i + 3]}", share) for i in range(len(padded) - 2))
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from mnemon.contracts.errors import PermissionDenied
 from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
@@ -35,6 +36,11 @@ async def _each(items: Iterator[T]) -> AsyncIterator[T]:
         yield item  # type: ignore[misc]
 
 
+def _check_steward(scope: Scope) -> None:
+    if not scope.steward:
+        raise PermissionDenied("this is about everybody in the tenant; only its steward may ask for it")
+
+
 class FsArchive:
     """See `contracts.ports.Archive` for what each method promises. All disk work happens in a thread."""
 
@@ -48,11 +54,12 @@ class FsArchive:
         revisions_kept: int = REVISIONS_KEPT,
     ) -> None:
         make_dirs(home.absolute())
-        self._layout = Layout(home)
-        self._turns = TurnFiles(self._layout, clock, entropy, step)
+        self._step = step
+        self._layout = Layout(home, step)
+        self._blobs = BlobFiles(self._layout, step)
+        self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
         self._nodes = NodeFiles(self._layout, clock, step, revisions_kept)
         self._relations = RelationFiles(self._layout, self._nodes, clock, step)
-        self._blobs = BlobFiles(self._layout, step)
         self._logs = LogFiles(self._layout, clock, entropy, step)
 
     async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
@@ -79,11 +86,18 @@ class FsArchive:
         return _each(self._turns.sessions(scope, owner))
 
     def owners(self, scope: Scope) -> AsyncIterator[Owner]:
-        everyone = self._layout.owners(scope.tenant_id)
-        return _each(o for o in everyone if scope.steward or o.principal in scope.principals)
+        return _each(self._owners(scope))
+
+    def _owners(self, scope: Scope) -> Iterator[Owner]:
+        for owner in self._layout.owners(scope.tenant_id):
+            if scope.steward or owner.principal in scope.principals:
+                yield owner
 
     def tenants(self) -> AsyncIterator[str]:
-        return _each(iter(self._layout.tenants()))
+        return _each(self._tenants())
+
+    def _tenants(self) -> Iterator[str]:
+        yield from self._layout.tenants()
 
     async def resolve_path(self, scope: Scope, key: NodeKey) -> str:
         await self.read_node(scope, key, include_content=False)
@@ -116,7 +130,15 @@ class FsArchive:
         return await asyncio.to_thread(self._nodes.delete, scope, key)
 
     async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
-        return await asyncio.to_thread(self._nodes.move, scope, key, to)
+        return await asyncio.to_thread(self._move, scope, key, to)
+
+    def _move(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
+        moved = self._nodes.copy_to(scope, key, to)
+        self._step("node_move.copied")
+        self._relations.carry(scope, key, to)
+        self._step("node_move.carried")
+        self._nodes.delete(scope, key)
+        return moved
 
     async def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
         return await asyncio.to_thread(self._nodes.revisions, scope, key)
@@ -155,15 +177,19 @@ class FsArchive:
         return await asyncio.to_thread(self._logs.read, scope, log, after, limit)
 
     async def verify(self, scope: Scope) -> VerifyReport:
+        _check_steward(scope)
         return await asyncio.to_thread(audit, self._layout, scope.tenant_id)
 
     async def repair(self, scope: Scope) -> list[Repair]:
+        _check_steward(scope)
         return await asyncio.to_thread(mend, self._layout, self._nodes, scope.tenant_id)
 
     def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:
+        _check_steward(scope)
         return _each(moving.dump(self._layout, scope.tenant_id, owner))
 
     async def load(self, scope: Scope, files: Iterable[tuple[str, BinaryIO]]) -> LoadReport:
+        _check_steward(scope)
         return await asyncio.to_thread(moving.load, self._layout, scope.tenant_id, files)
 
     async def close(self) -> None:

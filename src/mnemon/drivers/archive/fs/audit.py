@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mnemon.contracts.errors import Corrupt
-from mnemon.contracts.nodes import LEVELS, Shelf
+from mnemon.contracts.nodes import LEVELS, NodeKey, Shelf
 from mnemon.contracts.reports import Defect, VerifyReport
 from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.blobs import blobs_named
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked
-from mnemon.drivers.archive.fs.layout import FULL_NAME, LEVEL_FILES, META, RELATIONS, SESSION, TURNS, Layout, name_of
+from mnemon.drivers.archive.fs.layout import (
+    FULL_NAME,
+    LEVEL_FILES,
+    META,
+    RELATIONS,
+    SESSION,
+    TURNS,
+    Layout,
+    name_of,
+    subfolders,
+)
 from mnemon.drivers.archive.fs.logs import log_genesis, segments
-from mnemon.drivers.archive.fs.nodes import node_of, node_page, read_state
+from mnemon.drivers.archive.fs.nodes import NodeState, node_of, node_page, read_state, versions_kept
+from mnemon.drivers.archive.fs.relations import read_edges
 from mnemon.drivers.archive.fs.sealed import read_sealed
 from mnemon.drivers.archive.fs.turns import session_genesis
-from mnemon.logic.paths import escape
 
-_KNOWN_FOLDERS = {kind.value for kind in OwnerKind} | {"blobs", "revisions", "entries", "ledger"}
+_LOGS = ("entries", "ledger")
+_KNOWN_FOLDERS = {kind.value for kind in OwnerKind} | {"blobs", "revisions", *_LOGS}
 
 
 class Audit:
@@ -33,14 +47,17 @@ class Audit:
         self._blobs_named: set[str] = set()
 
     def run(self) -> VerifyReport:
-        if self._root.exists():
+        if self._root.is_dir():
+            self._id(self._root)
+            self._known(self._root, folders=_KNOWN_FOLDERS)
+            for kind in OwnerKind:
+                self._ids(self._root / kind.value)
             for owner in self._layout.owners(self._tenant_id):
                 self._owner(owner)
-            for log in ("entries", "ledger"):
+            for log in _LOGS:
                 self._log(log)
             self._revisions()
             self._blobs()
-            self._unknown(self._root, _KNOWN_FOLDERS)
         return self.report
 
     def _where(self, path: Path) -> str:
@@ -52,52 +69,97 @@ class Audit:
     def _note(self, path: Path, kind: str, detail: str) -> None:
         self.report.notes.append(Defect(self._where(path), kind, detail))
 
-    def _unknown(self, folder: Path, known: set[str]) -> None:
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        """Whatever lies there instead of what should, it is named and the proof goes on."""
+        try:
+            yield
+        except Corrupt as error:
+            self._defect(Path(error.details.get("where", path)), "seal", error.message)
+        except OSError as error:
+            self._defect(path, "unreadable", f"{error.strerror}: {error.filename}")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            self._defect(path, "foreign", f"whole, but not what belongs here ({type(error).__name__})")
+
+    # --- folders
+
+    def _known(
+        self, folder: Path, files: frozenset[str] | set[str] = frozenset(), folders: set[str] | None = None
+    ) -> None:
+        """What else lies in a folder: a leftover, an id's full name, something foreign, something of the wrong kind."""
         for path in sorted(folder.iterdir()):
             if path.name.startswith(TEMPORARY):
-                self._note(path, "leftover", "an unfinished write of a crashed process; repair removes it")
+                self._leftover(path)
             elif path.name == FULL_NAME:
-                if escape(path.read_bytes().decode(errors="replace")) != folder.name:
-                    self._defect(path, "name", "does not hold the id its folder stands for")
-            elif path.name not in known:
+                with self._reading(path):
+                    self.report.bytes += path.stat().st_size
+                    if name_of(folder) is None or path.read_bytes().decode() != name_of(folder):
+                        self._defect(path, "name", "does not hold the id its folder stands for")
+            elif path.name in files or path.name in (folders or ()):
+                if path.is_dir() != (path.name not in files):
+                    self._defect(path, "foreign", "a file in place of a folder, or a folder in place of a file")
+            else:
                 self._note(path, "unknown", "not part of the archive")
+
+    def _leftover(self, path: Path) -> None:
+        self._note(path, "leftover", "an unfinished write of a crashed process; repair removes it")
+
+    def _ids(self, parent: Path) -> None:
+        for folder in subfolders(parent):
+            self._id(folder)
+
+    def _id(self, folder: Path) -> None:
+        """A folder that stands for no id was renamed, or has lost its name."""
+        if name_of(folder) is not None:
+            return
+        if folder.name.startswith("."):
+            self._note(folder, "unknown", "not part of the archive")
+        elif all(path.name.startswith(TEMPORARY) for path in folder.iterdir()):
+            self._note(folder, "unfinished", "a folder that a crashed process had just made")
+        elif "~~" in folder.name:
+            self._defect(folder / FULL_NAME, "name", "does not hold the id its folder stands for")
+        else:
+            self._defect(folder, "misplaced", "no id has this folder name")
 
     # --- owners
 
     def _owner(self, owner: Owner) -> None:
         folder = self._layout.owner(self._tenant_id, owner)
-        self._unknown(folder, {"sessions", "memories"})
-        for session in self._layout.session_folders(self._tenant_id, owner):
-            with locked(session, shared=True):
-                self._session(session, SessionKey(self._tenant_id, owner, name_of(session)))
+        self._known(folder, folders={"sessions", "memories"})
+        self._ids(folder / "sessions")
+        for name, session in self._layout.session_folders(self._tenant_id, owner).items():
+            with self._reading(session), locked(session, shared=True):
+                self._session(session, SessionKey(self._tenant_id, owner, name))
+        if (memories := folder / "memories").is_dir():
+            self._known(memories, folders={shelf.value for shelf in Shelf})
         for shelf in Shelf:
-            for node in self._layout.node_folders(self._tenant_id, owner, shelf):
-                with locked(node, shared=True):
-                    self._node(node)
+            self._ids(self._layout.shelf(self._tenant_id, owner, shelf))
+            for name, node in self._layout.node_folders(self._tenant_id, owner, shelf).items():
+                with self._reading(node), locked(node, shared=True):
+                    self._node(node, NodeKey(self._tenant_id, owner, shelf, name))
+
+    # --- sessions
 
     def _session(self, folder: Path, key: SessionKey) -> None:
         self.report.sessions += 1
-        self._unknown(folder, {SESSION, TURNS})
-        record = self._record(folder, key)
-        heads = self._turns(folder / TURNS, key, record.turn_count if record else 0)
-        if record is None:
-            if heads[0]:
-                self._defect(folder / SESSION, "missing", "the session has turns but no page")
-            return
-        if record.turn_count > heads[0]:
-            self._defect(
-                folder / TURNS, "lost_turns", f"{record.turn_count} turns were acknowledged, {heads[0]} are here"
-            )
-        elif record.turn_count and record.chain_head != heads[1]:
-            self._defect(folder / TURNS, "chain", f"turn {record.turn_count} is not the one the session's page names")
+        self._known(folder, {SESSION, TURNS})
+        record: SessionRecord | None = None
+        with self._reading(folder / SESSION):
+            record = self._record(folder / SESSION, key)
+        with self._reading(folder / TURNS):
+            count, head = self._turns(folder / TURNS, key, record.turn_count if record else 0)
+            if record is None:
+                if count and not (folder / SESSION).exists():
+                    self._defect(folder / SESSION, "missing", "the session has turns but no page")
+            elif record.turn_count > count:
+                told = f"{record.turn_count} turns were acknowledged, {count} are here"
+                self._defect(folder / TURNS, "lost_turns", told)
+            elif record.turn_count and record.chain_head != head:
+                told = f"turn {record.turn_count} is not the one the session's page names"
+                self._defect(folder / TURNS, "chain", told)
 
-    def _record(self, folder: Path, key: SessionKey) -> SessionRecord | None:
-        path = folder / SESSION
-        try:
-            body = read_sealed(path)
-        except Corrupt as error:
-            self._defect(path, "seal", error.message)
-            return None
+    def _record(self, path: Path, key: SessionKey) -> SessionRecord | None:
+        body = read_sealed(path)
         if body is None:
             return None
         self.report.bytes += path.stat().st_size
@@ -107,127 +169,146 @@ class Audit:
         return record
 
     def _turns(self, path: Path, key: SessionKey, promised: int) -> tuple[int, str]:
-        """How many lines hold, and the chain at the line the session's page promised."""
-        head, seq, at_promise = session_genesis(key), 0, ""
-        for item in chainlog.read_lines(path):
-            if isinstance(item, chainlog.Torn):
-                self._note(path, "torn", f"{item.length} bytes after turn {seq} were never acknowledged")
-                break
-            offset, raw = item
-            self.report.bytes += len(raw)
-            line = chainlog.prove(raw, head, seq + 1)
-            if isinstance(line, str):
-                self._defect(path, "turn", f"line {seq + 1} at byte {offset}: {line}")
-                # Go on from what the line claims, so that one defect is one defect.
-                claimed = chainlog.parse(raw)
-                seq, head = seq + 1, claimed.chain if claimed else head
+        """The number of the last line, and the chain at the line the session's page promised."""
+        last, at_promise = 0, ""
+        for line, holds in self._chain(path, session_genesis(key), 0):
+            last = line.seq
+            at_promise = line.chain if line.seq == promised else at_promise
+            if not holds:
                 continue
-            seq, head = line.seq, line.chain
-            at_promise = head if seq == promised else at_promise
             if line.body is None:
                 self.report.tombstones += 1
                 continue
             self.report.turns += 1
-            self._pointers(path, Turn.model_validate_json(line.body))
-        return seq, at_promise
+            with self._reading(path):
+                self._pointers(path, Turn.model_validate_json(line.body))
+        return last, at_promise
+
+    def _chain(self, path: Path, head: str, seq: int) -> Iterator[tuple[chainlog.Line, bool]]:
+        """Every line of a log and whether it holds; one that does not is named on the way."""
+        for item in chainlog.read_lines(path):
+            if isinstance(item, chainlog.Torn):
+                if chainlog.lost_its_end(item, head, seq + 1):
+                    self._defect(path, "line", f"line {seq + 1} at byte {item.offset}: its end was changed")
+                else:
+                    self._note(path, "torn", f"{item.length} bytes after line {seq} were never acknowledged")
+                return
+            offset, raw = item
+            self.report.bytes += len(raw)
+            line = chainlog.prove(raw, head, seq + 1)
+            holds = isinstance(line, chainlog.Line)
+            if isinstance(line, str):
+                self._defect(path, "line", f"line {seq + 1} at byte {offset}: {line}")
+                # Go on from what the line claims, so that one defect is one defect.
+                line = chainlog.parse(raw) or chainlog.Line(seq + 1, None, head, None)
+            seq, head = line.seq, line.chain
+            yield line, holds
 
     def _pointers(self, path: Path, turn: Turn) -> None:
-        for attachment in turn.attachments:
-            if attachment.ref.startswith("blob://"):
-                sha256 = attachment.ref.removeprefix("blob://")
-                self._blobs_named.add(sha256)
-                if sha256 != attachment.sha256 or not self._layout.blob(self._tenant_id, sha256).exists():
-                    self._defect(path, "pointer", f"turn {turn.turn_id} points at blob {sha256}, which is not here")
+        known = {attachment.sha256 for attachment in turn.attachments}
+        for sha256 in sorted(blobs_named([turn])):
+            self._blobs_named.add(sha256)
+            if sha256 not in known or not self._layout.blob(self._tenant_id, sha256).is_file():
+                self._defect(path, "pointer", f"turn {turn.turn_id} points at blob {sha256}, which is not here")
 
     # --- nodes
 
-    def _node(self, folder: Path) -> None:
-        self._unknown(folder, {META, RELATIONS, *LEVEL_FILES.values()})
-        try:
+    def _node(self, folder: Path, key: NodeKey) -> None:
+        self._known(folder, {META, RELATIONS, *LEVEL_FILES.values()})
+        with self._reading(folder / RELATIONS):
+            read_edges(folder / RELATIONS, key)
+        with self._reading(folder / META):
             state = read_state(folder)
-            read_sealed(folder / RELATIONS)
-        except Corrupt as error:
-            self._defect(folder, "seal", error.message)
-            return
-        if state is None:
-            self._note(folder, "uncommitted", "a node that was never finished; repair finishes or removes it")
-            return
+            if state is not None:
+                self._page(folder, key, state)
+            elif versions_kept(self._layout.revisions(key))[1:] and not (folder / META).exists():
+                self._defect(folder / META, "missing", "the node has earlier versions but no page; repair restores it")
+            else:
+                self._note(folder, "uncommitted", "a node that was never finished; repair finishes or removes it")
+
+    def _page(self, folder: Path, key: NodeKey, state: NodeState) -> None:
         self.report.nodes += 1
-        self.report.bytes += sum(p.stat().st_size for p in folder.iterdir())
+        ours = (META, RELATIONS, *LEVEL_FILES.values())
+        self.report.bytes += sum((folder / name).stat().st_size for name in ours if (folder / name).exists())
         node = node_of(state.meta, state.texts)
-        if self._layout.node(node.key) != folder:
-            self._defect(folder, "misplaced", f"holds the node {node.key.uri}")
+        if node.key != key:
+            self._defect(folder / META, "misplaced", f"is the page of {node.key.uri}, not of {key.uri}")
             return
-        copies = self._layout.revisions(node.key)
-        if (copies / f"{node.version + 1}.json").exists():
+        copies = versions_kept(self._layout.revisions(key))
+        if copies and copies[-1] > node.version:
             self._note(folder, "unfinished", "a write was cut off; repair finishes it")
-        elif state.changed:
-            names = ", ".join(LEVEL_FILES[level] for level in state.changed)
-            self._defect(folder, "edited", f"{names} changed outside Mnemon; repair records it as a version")
-        if not (copies / f"{node.version}.json").exists():
-            self._defect(folder, "revision", f"the copy of version {node.version} is missing")
+            return
+        for level in LEVELS:
+            path = folder / LEVEL_FILES[level]
+            if level in state.changed:
+                self._defect(path, "edited", "changed outside Mnemon; repair records it as a version")
+            elif not path.exists():
+                self._defect(path, "missing", "is not here; repair puts it back")
+        for version in sorted({node.version, *range(min(copies, default=node.version), node.version)} - {*copies}):
+            path = self._layout.revisions(key) / f"{version}.json"
+            self._defect(path, "missing", f"the copy of version {version} is not here")
 
     def _revisions(self) -> None:
         root = self._root / "revisions"
-        for path in sorted(root.rglob("*")) if root.exists() else []:
+        for path in sorted(root.rglob("*")) if root.is_dir() else []:
             if path.is_dir():
                 continue
             if path.name.startswith(TEMPORARY):
-                self._note(path, "leftover", "an unfinished write of a crashed process; repair removes it")
+                self._leftover(path)
                 continue
             self.report.revisions += 1
-            self.report.bytes += path.stat().st_size
-            try:
-                body = read_sealed(path)
-            except Corrupt as error:
-                self._defect(path, "seal", error.message)
-                continue
-            if body is None:
-                continue
-            node = node_of(body["page"], body["texts"])
-            if node_page(node)["sha256"] != body["page"]["sha256"] or set(body["texts"]) != set(LEVELS):
-                self._defect(path, "revision", "its words do not match its page")
-            if path != self._layout.revisions(node.key) / f"{node.version}.json":
-                self._defect(path, "misplaced", f"is version {node.version} of {node.key.uri}")
+            with self._reading(path):
+                self._copy(path)
+
+    def _copy(self, path: Path) -> None:
+        self.report.bytes += path.stat().st_size
+        body = read_sealed(path)
+        if body is None:  # pruned since the folder was listed
+            return
+        node = node_of(body["page"], body["texts"])
+        if node_page(node)["sha256"] != body["page"]["sha256"] or set(body["texts"]) != set(LEVELS):
+            self._defect(path, "revision", "its words do not match its page")
+        if path != self._layout.revisions(node.key) / f"{node.version}.json":
+            self._defect(path, "misplaced", f"is version {node.version} of {node.key.uri}")
+        elif not self._layout.node(node.key).is_dir() and path.exists():
+            self._defect(path, "missing", f"{node.key.uri}, of which this is a version, is not here")
 
     # --- logs and blobs
 
     def _log(self, log: str) -> None:
+        folder = self._layout.log(self._tenant_id, log)
+        there = segments(folder)
+        if folder.is_dir():
+            self._known(folder, {path.name for path in there})
         head, seq = log_genesis(self._tenant_id, log), 0
-        there = segments(self._layout.log(self._tenant_id, log))
         for number, path in enumerate(there, 1):
             if int(path.stem) != number:
                 self._defect(path, "missing", f"segment {number} of the log is not here")
-            for item in chainlog.read_lines(path):
-                if isinstance(item, chainlog.Torn):
-                    self._note(path, "torn", f"{item.length} bytes after line {seq} were never acknowledged")
-                    break
-                self.report.bytes += len(item[1])
-                line = chainlog.prove(item[1], head, seq + 1)
-                if isinstance(line, str):
-                    self._defect(path, "line", f"line {seq + 1} at byte {item[0]}: {line}")
-                    claimed = chainlog.parse(item[1])
-                    seq, head = seq + 1, claimed.chain if claimed else head
-                    continue
-                seq, head = line.seq, line.chain
-                self.report.log_lines += 1
+            with self._reading(path):
+                for line, holds in self._chain(path, head, seq):
+                    head, seq = line.chain, line.seq
+                    self.report.log_lines += holds
 
     def _blobs(self) -> None:
         root = self._root / "blobs"
-        for path in sorted(root.rglob("*")) if root.exists() else []:
+        for path in sorted(root.rglob("*")) if root.is_dir() else []:
             if path.is_dir():
                 continue
             if path.name.startswith(TEMPORARY):
-                self._note(path, "leftover", "an unfinished write of a crashed process; repair removes it")
+                self._leftover(path)
                 continue
             self.report.blobs += 1
-            self.report.bytes += path.stat().st_size
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest != path.name or path.parent.name != path.name[:2]:
-                self._defect(path, "blob", "its bytes do not match its name")
-            elif digest not in self._blobs_named:
-                self._note(path, "unreferenced", "no turn points at this blob")
+            with self._reading(path):
+                self._blob(path)
+
+    def _blob(self, path: Path) -> None:
+        self.report.bytes += path.stat().st_size
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != path.name or path.parent.name != path.name[:2]:
+            self._defect(path, "blob", "its bytes do not match its name")
+        elif digest not in self._blobs_named:
+            self._note(path, "unreferenced", "no turn points at this blob")
 
 
 def audit(layout: Layout, tenant_id: str) -> VerifyReport:

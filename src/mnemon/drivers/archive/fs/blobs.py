@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
 from mnemon.contracts.scope import Scope
-from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file
-from mnemon.drivers.archive.fs.layout import Layout
+from mnemon.contracts.turns import Turn
+from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, sync_dir
+from mnemon.drivers.archive.fs.layout import TURNS, Layout
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+_REF = "blob://"
+
+
+def blobs_named(turns: Iterable[Turn]) -> set[str]:
+    """The blobs that turns point at."""
+    return {a.ref.removeprefix(_REF) for turn in turns for a in turn.attachments if a.ref.startswith(_REF)}
 
 
 class BlobFiles:
@@ -37,3 +49,35 @@ class BlobFiles:
         if hashlib.sha256(data).hexdigest() != sha256:
             raise Corrupt(f"blob {sha256} does not match its name", sha256=sha256)
         return data
+
+    @contextmanager
+    def held(self, tenant_id: str, named: set[str]) -> Iterator[None]:
+        """Blobs that new words point at stay while the words are written; NotFound where one is not here."""
+        if not named:
+            yield
+            return
+        make_dirs(self._layout.blobs(tenant_id))
+        with locked(self._layout.blobs(tenant_id), shared=True):
+            for sha256 in sorted(named):
+                if not _SHA256.fullmatch(sha256) or not self._layout.blob(tenant_id, sha256).exists():
+                    raise NotFound(f"no blob {sha256}; put it before the turn that points at it", sha256=sha256)
+            yield
+
+    def release(self, tenant_id: str, named: set[str]) -> None:
+        """Erase those of the blobs that no turn points at any more."""
+        if not named:
+            return
+        with locked(self._layout.blobs(tenant_id)):
+            for sha256 in sorted(named - self._still_named(tenant_id)):
+                path = self._layout.blob(tenant_id, sha256)
+                path.unlink(missing_ok=True)
+                sync_dir(path.parent)
+
+    def _still_named(self, tenant_id: str) -> set[str]:
+        named: set[str] = set()
+        for owner in self._layout.owners(tenant_id):
+            for folder in self._layout.session_folders(tenant_id, owner).values():
+                for line in chainlog.lines(folder / TURNS):
+                    if line.body is not None and _REF.encode() in line.body:
+                        named |= blobs_named([Turn.model_validate_json(line.body)])
+        return named

@@ -45,7 +45,11 @@ class Torn:
     """What a crash left behind the last whole line; it was never acknowledged."""
 
     offset: int
-    length: int
+    raw: bytes
+
+    @property
+    def length(self) -> int:
+        return len(self.raw)
 
 
 def genesis(*names: str) -> str:
@@ -82,10 +86,13 @@ def render_gone(line: bytes, gone: dict[str, Any]) -> bytes:
 
 def parse(line: bytes) -> Line | None:
     """A line without proof; None where it is no line at all."""
-    if match := _LIVE.fullmatch(line):
-        return Line(int(match[1]), datetime.fromisoformat(match[2].decode()), match[4].decode(), match[5])
-    if match := _GONE.fullmatch(line):
-        return Line(int(match[1]), None, match[3].decode(), None, json.loads(match[4]))
+    try:
+        if match := _LIVE.fullmatch(line):
+            return Line(int(match[1]), datetime.fromisoformat(match[2].decode()), match[4].decode(), match[5])
+        if match := _GONE.fullmatch(line):
+            return Line(int(match[1]), None, match[3].decode(), None, json.loads(match[4]))
+    except (ValueError, RecursionError):
+        return None
     return None
 
 
@@ -104,26 +111,29 @@ def prove(line: bytes, previous: str, seq: int) -> Line | str:
         return f"expected line {seq}, found {match[1].decode()}"
     if _link(previous, seq, digest) != chain:
         return "its words or its place do not match the hash chain"
+    parsed = parse(line)
+    if parsed is None:
+        return "not a line of this log"
     try:
-        parsed = parse(line)
-        json.loads(match[5] if parsed and parsed.body is not None else b"{}")
-    except (ValueError, UnicodeDecodeError):
+        json.loads(parsed.body or b"{}")
+    except (ValueError, RecursionError):
         return "its body is not JSON"
-    return parsed if parsed else "not a line of this log"
+    return parsed
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, bytes] | Torn]:
-    """(offset, line) for every whole line; last, what is torn off after them, if anything."""
-    offset = 0
+def lost_its_end(torn: Torn, previous: str, seq: int) -> bool:
+    """A crash leaves the beginning of a line. A whole line with another byte in place of its end was damaged later."""
+    return isinstance(prove(torn.raw[:-1] + b"\n", previous, seq), Line)
+
+
+def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes] | Torn]:
+    """(offset, line) for every whole line from an offset on; last, what is torn off after them, if anything."""
     try:
         with path.open("rb") as file:
+            file.seek(offset)
             for raw in file:
                 if not raw.endswith(b"\n"):
-                    yield Torn(offset, len(raw))
-                    return
-                if not raw.strip(b"\0\n"):  # a file grown by the file system but never filled
-                    rest = os.fstat(file.fileno()).st_size - offset
-                    yield Torn(offset, rest)
+                    yield Torn(offset, raw)
                     return
                 yield offset, raw
                 offset += len(raw)
@@ -162,6 +172,13 @@ def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = 
         sync_dir(Path(path).parent)
     step(f"{what}.synced")
     return status.st_ino, size + len(data)
+
+
+def settle(path: Path) -> None:
+    """Sync what somebody else wrote: they may have died between their write and their sync."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    sync_dir(path.parent)
 
 
 def chained(

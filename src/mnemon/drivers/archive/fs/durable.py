@@ -59,7 +59,7 @@ def replace_files(folder: Path, files: dict[str, bytes], step: Step = no_step, w
     """Put files in place, each atomically, in the order given, with one sync of the folder at the end."""
     staged = [(folder / name, write_temporary(folder / name, data)) for name, data in files.items()]
     for target, temporary in staged:
-        step(f"{what}.{target.name}.before_rename")
+        step(f"{what}.{target.name}.before_rename" if len(staged) > 1 else f"{what}.before_rename")
         temporary.replace(target)
     step(f"{what}.before_dir_sync")
     sync_dir(folder)
@@ -72,9 +72,13 @@ def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "fil
 @contextmanager
 def locked(folder: Path, shared: bool = False) -> Iterator[None]:
     """Hold a folder against other threads and processes; a crash lets go of it."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+    while True:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            # Who held it before may have deleted it, and somebody else made a new one: that one is to be held.
+            if os.path.samestat(os.fstat(fd), os.stat(folder)):  # noqa: PTH116  this is hot
+                yield
+                return
+        finally:
+            os.close(fd)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mnemon.contracts.nodes import NodeKey, Shelf
 from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
-from mnemon.drivers.archive.fs.durable import make_dirs, replace_file
+from mnemon.drivers.archive.fs.durable import Step, make_dirs, no_step, replace_file
 from mnemon.logic.paths import escape, unescape
 
 TURNS = "turns.jsonl"
@@ -19,8 +19,9 @@ FULL_NAME = ".name"
 
 
 class Layout:
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, step: Step = no_step) -> None:
+        self.home = home.absolute()
+        self._step = step
 
     def tenant(self, tenant_id: str) -> Path:
         return self.home / "tenants" / escape(tenant_id)
@@ -41,35 +42,51 @@ class Layout:
         parts = (key.owner.kind.value, escape(key.owner.id), key.shelf.value, escape(key.slug))
         return self.tenant(key.tenant_id).joinpath("revisions", *parts)
 
+    def blobs(self, tenant_id: str) -> Path:
+        return self.tenant(tenant_id) / "blobs"
+
     def blob(self, tenant_id: str, sha256: str) -> Path:
-        return self.tenant(tenant_id) / "blobs" / sha256[:2] / sha256
+        return self.blobs(tenant_id) / sha256[:2] / sha256
 
     def log(self, tenant_id: str, log: str) -> Path:
         return self.tenant(tenant_id) / log
 
     def make_named(self, folder: Path, name: str) -> None:
         """Create a folder for an id; where the path holds only its hash, write the whole id inside."""
+        hashed = unescape(folder.name) is None
+        if (folder / FULL_NAME if hashed else folder).exists():
+            return
         make_dirs(folder)
-        if unescape(folder.name) is None and not (folder / FULL_NAME).exists():
-            replace_file(folder / FULL_NAME, name.encode())
+        self._step("folder.made")
+        if hashed:
+            replace_file(folder / FULL_NAME, name.encode(), self._step, "folder")
 
     def make_owner(self, tenant_id: str, owner: Owner) -> None:
-        if not (folder := self.owner(tenant_id, owner)).exists():
-            self.make_named(self.tenant(tenant_id), tenant_id)
-            self.make_named(folder, owner.id)
+        self.make_named(self.tenant(tenant_id), tenant_id)
+        self.make_named(self.owner(tenant_id, owner), owner.id)
+
+    def make_session(self, key: SessionKey) -> Path:
+        self.make_owner(key.tenant_id, key.owner)
+        self.make_named(self.session(key), key.session_id)
+        return self.session(key)
+
+    def make_node(self, key: NodeKey) -> Path:
+        self.make_owner(key.tenant_id, key.owner)
+        self.make_named(self.node(key), key.slug)
+        return self.node(key)
 
     def tenants(self) -> list[str]:
-        return [name_of(p) for p in _folders(self.home / "tenants")]
+        return list(named_folders(self.home / "tenants"))
 
     def owners(self, tenant_id: str) -> list[Owner]:
         tenant = self.tenant(tenant_id)
-        return [Owner(kind, name_of(p)) for kind in OwnerKind for p in _folders(tenant / kind.value)]
+        return [Owner(kind, name) for kind in OwnerKind for name in named_folders(tenant / kind.value)]
 
-    def session_folders(self, tenant_id: str, owner: Owner) -> list[Path]:
-        return _folders(self.owner(tenant_id, owner) / "sessions")
+    def session_folders(self, tenant_id: str, owner: Owner) -> dict[str, Path]:
+        return named_folders(self.owner(tenant_id, owner) / "sessions")
 
-    def node_folders(self, tenant_id: str, owner: Owner, shelf: Shelf) -> list[Path]:
-        return _folders(self.shelf(tenant_id, owner, shelf))
+    def node_folders(self, tenant_id: str, owner: Owner, shelf: Shelf) -> dict[str, Path]:
+        return named_folders(self.shelf(tenant_id, owner, shelf))
 
 
 @lru_cache(maxsize=4096)
@@ -79,14 +96,24 @@ def _session_folder(home: Path, key: SessionKey) -> Path:
     return owner / "sessions" / escape(key.session_id)
 
 
-def name_of(folder: Path) -> str:
-    """The id a folder stands for."""
+def name_of(folder: Path) -> str | None:
+    """The id a folder stands for; None for a foreign folder, and for one whose `.name` is still to be written."""
     name = unescape(folder.name)
-    return name if name is not None else (folder / FULL_NAME).read_text()
+    if name is None:
+        try:
+            name = (folder / FULL_NAME).read_bytes().decode()
+        except (OSError, UnicodeDecodeError):
+            return None
+    return name if name and escape(name) == folder.name else None
 
 
-def _folders(path: Path) -> list[Path]:
+def subfolders(path: Path) -> list[Path]:
     try:
         return sorted(p for p in path.iterdir() if p.is_dir())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def named_folders(path: Path) -> dict[str, Path]:
+    """The folders that stand for an id, by id."""
+    return {name: folder for folder in subfolders(path) if (name := name_of(folder)) is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from mnemon.drivers.archive.fs.durable import Step, locked
 from mnemon.drivers.archive.fs.layout import Layout
 
 _SEGMENT_BYTES = 64 << 20
+_SEGMENT = re.compile(r"[1-9][0-9]{0,8}\.jsonl")
 
 
 def log_genesis(tenant_id: str, log: str) -> str:
@@ -24,7 +26,8 @@ def log_genesis(tenant_id: str, log: str) -> str:
 
 
 def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"), key=lambda p: int(p.stem)) if folder.exists() else []
+    found = [p for p in folder.glob("*.jsonl") if _SEGMENT.fullmatch(p.name)] if folder.is_dir() else []
+    return sorted(found, key=lambda p: int(p.stem))
 
 
 @dataclass(frozen=True, slots=True)

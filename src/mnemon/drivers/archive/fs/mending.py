@@ -3,73 +3,106 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from mnemon.contracts.errors import Corrupt
 from mnemon.contracts.nodes import NodeKey, Shelf
 from mnemon.contracts.reports import Repair
+from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.sessions import SessionRecord
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.audit import leftovers
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked
-from mnemon.drivers.archive.fs.layout import META, TURNS, Layout, name_of
-from mnemon.drivers.archive.fs.logs import segments
+from mnemon.drivers.archive.fs.layout import FULL_NAME, META, SESSION, TURNS, Layout
+from mnemon.drivers.archive.fs.logs import log_genesis, segments
 from mnemon.drivers.archive.fs.nodes import NodeFiles
+from mnemon.drivers.archive.fs.sealed import read_sealed
+from mnemon.drivers.archive.fs.turns import session_genesis
+
+_LEFTOVER = re.compile(re.escape(TEMPORARY) + r"([1-9][0-9]{0,9})-[0-9a-f]+")
 
 
 def mend(layout: Layout, nodes: NodeFiles, tenant_id: str) -> list[Repair]:
     """Everything of one tenant; safe to run at any time and again."""
-    done: list[Repair] = []
+    # Leftovers first: a folder of a node that was never finished is then empty.
+    return [*_sweep(layout, layout.tenant(tenant_id)), *_owners(layout, nodes, tenant_id), *_logs(layout, tenant_id)]
+
+
+def _owners(layout: Layout, nodes: NodeFiles, tenant_id: str) -> Iterator[Repair]:
     for owner in layout.owners(tenant_id):
-        for folder in layout.session_folders(tenant_id, owner):
-            done += _cut_torn(layout, folder, folder / TURNS)
+        for name, folder in layout.session_folders(tenant_id, owner).items():
+            yield from _mend_session(layout, folder, SessionKey(tenant_id, owner, name))
         for shelf in Shelf:
-            for folder in layout.node_folders(tenant_id, owner, shelf):
-                done += _finish_node(layout, nodes, NodeKey(tenant_id, owner, shelf, name_of(folder)))
-    for log in ("entries", "ledger"):
-        for path in segments(layout.log(tenant_id, log)):
-            done += _cut_torn(layout, path.parent, path)
-    done += _sweep(layout, layout.tenant(tenant_id))
-    return done
+            for name in layout.node_folders(tenant_id, owner, shelf):
+                yield from _mend_node(layout, nodes, NodeKey(tenant_id, owner, shelf, name))
 
 
 def _where(layout: Layout, path: Path) -> str:
     return str(path.relative_to(layout.home))
 
 
-def _cut_torn(layout: Layout, folder: Path, path: Path) -> list[Repair]:
+def _mend_session(layout: Layout, folder: Path, key: SessionKey) -> Iterator[Repair]:
     with locked(folder):
-        for item in chainlog.read_lines(path):
-            if isinstance(item, chainlog.Torn):
-                fd = os.open(path, os.O_WRONLY)
-                try:
-                    os.ftruncate(fd, item.offset)
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-                return [Repair(_where(layout, path), f"cut off {item.length} bytes that were never acknowledged")]
-    return []
+        try:
+            body = read_sealed(folder / SESSION)
+            promised = SessionRecord.model_validate(body).turn_count if body else 0
+        except (Corrupt, ValueError):  # verify names it; what was promised is not known, so nothing is cut
+            return
+        yield from _cut_torn(layout, folder / TURNS, session_genesis(key), 0, promised)
 
 
-def _finish_node(layout: Layout, nodes: NodeFiles, key: NodeKey) -> list[Repair]:
+def _logs(layout: Layout, tenant_id: str) -> Iterator[Repair]:
+    for log in ("entries", "ledger"):
+        for path in segments(layout.log(tenant_id, log))[-1:]:
+            with locked(path.parent):
+                yield from _cut_torn(layout, path, log_genesis(tenant_id, log), 0, 0)
+
+
+def _cut_torn(layout: Layout, path: Path, head: str, seq: int, promised: int) -> Iterator[Repair]:
+    for item in chainlog.read_lines(path):
+        if not isinstance(item, chainlog.Torn):
+            line = chainlog.parse(item[1])
+            head, seq = (line.chain, line.seq) if line else (head, seq + 1)
+        elif seq >= promised and not chainlog.lost_its_end(item, head, seq + 1):
+            _truncate(path, item.offset)
+            yield Repair(_where(layout, path), f"cut off {item.length} bytes that were never acknowledged")
+
+
+def _truncate(path: Path, size: int) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(fd, size)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _mend_node(layout: Layout, nodes: NodeFiles, key: NodeKey) -> Iterator[Repair]:
     folder = layout.node(key)
-    with locked(folder):
-        if nodes.recover(key):
-            return [Repair(_where(layout, folder), "finished a write that was cut off")]
-        if not (folder / META).exists():
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
-            return [Repair(_where(layout, folder), "removed a node that was never finished")]
-    node = nodes.adopt_edit(key)
-    return [Repair(_where(layout, folder), f"recorded a hand edit as version {node.version}")] if node else []
+    try:
+        with locked(folder):
+            if done := nodes.recover(key):
+                yield Repair(_where(layout, folder), done)
+            if not (folder / META).exists():
+                # A crash leaves nothing else here. What a person has put here is not ours to take away.
+                if {path.name for path in folder.iterdir()} <= {FULL_NAME}:
+                    nodes.drop_folder(key)
+                    yield Repair(_where(layout, folder), "removed the folder of a node that is not there")
+                return
+        if node := nodes.adopt_edit(key):
+            yield Repair(_where(layout, folder), f"recorded a hand edit as version {node.version}")
+    except (Corrupt, FileNotFoundError):  # damaged, and verify names it; or deleted meanwhile
+        return
 
 
-def _sweep(layout: Layout, root: Path) -> list[Repair]:
-    done: list[Repair] = []
+def _sweep(layout: Layout, root: Path) -> Iterator[Repair]:
     for path in leftovers(root):
-        if not _is_alive(int(path.name.removeprefix(TEMPORARY).split("-")[0])):
+        match = _LEFTOVER.fullmatch(path.name)
+        if match and not _is_alive(int(match[1])):
             path.unlink(missing_ok=True)
-            done.append(Repair(_where(layout, path), "removed a leftover of a crashed process"))
-    return done
+            yield Repair(_where(layout, path), "removed a leftover of a crashed process")
 
 
 def _is_alive(pid: int) -> bool:
@@ -77,7 +110,7 @@ def _is_alive(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

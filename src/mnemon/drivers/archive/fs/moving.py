@@ -3,81 +3,93 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.nodes import NodeKey, Shelf
 from mnemon.contracts.reports import LoadReport
 from mnemon.contracts.scope import Owner
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.blobs import blobs_named
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked, make_dirs, sync_dir, write_temporary
-from mnemon.drivers.archive.fs.layout import META, RELATIONS, SESSION, TURNS, Layout
+from mnemon.drivers.archive.fs.layout import FULL_NAME, META, RELATIONS, SESSION, TURNS, Layout
 from mnemon.logic.paths import escape
 
 _CHUNK = 1 << 20
+_Opened = list[tuple[Path, BinaryIO]]
 
 
 def dump(layout: Layout, tenant_id: str, owner: Owner | None) -> Iterator[tuple[str, bytes]]:
-    """(path, chunk) pairs. Folders are copied under their lock, blobs come last: nothing points into the void."""
-    root = layout.tenant(tenant_id)
+    """(path, chunk) pairs. Folders are opened under their lock, blobs come last: nothing points into the void."""
     blobs: set[str] = set()
+    yield from _names(layout, layout.tenant(tenant_id))
     for whose in [owner] if owner else layout.owners(tenant_id):
-        for folder in _leaf_folders(layout.owner(tenant_id, whose)):
-            with locked(folder, shared=True):
-                yield from _files(layout, folder, blobs)
-        yield from _copies(layout, root / "revisions" / whose.kind.value / escape(whose.id))
-    if owner is None:
-        for log in ("entries", "ledger"):
-            folder = layout.log(tenant_id, log)
-            if folder.exists():
-                with locked(folder, shared=True):
-                    yield from _files(layout, folder, blobs)
+        yield from _names(layout, layout.owner(tenant_id, whose))
+        for folder in layout.session_folders(tenant_id, whose).values():
+            yield from _files(layout, [folder], blobs)
+        for shelf in Shelf:
+            for slug, folder in layout.node_folders(tenant_id, whose, shelf).items():
+                copies = layout.revisions(NodeKey(tenant_id, whose, shelf, slug))
+                yield from _files(layout, [folder, copies], blobs)
+    for log in ("entries", "ledger") if owner is None else ():
+        yield from _files(layout, [layout.log(tenant_id, log)], blobs)
     for sha256 in sorted(blobs):
         path = layout.blob(tenant_id, sha256)
         if path.exists():
-            yield from _chunks(layout, path)
+            with path.open("rb") as file:
+                yield from _chunks(layout, path, file)
 
 
-def _leaf_folders(owner: Path) -> Iterator[Path]:
-    yield owner
-    for pattern in ("sessions/*", "memories/*/*"):
-        yield from sorted(p for p in owner.glob(pattern) if p.is_dir())
+def _names(layout: Layout, folder: Path) -> Iterator[tuple[str, bytes]]:
+    path = folder / FULL_NAME
+    if path.exists():
+        yield _name(layout, path), path.read_bytes()
 
 
-def _files(layout: Layout, folder: Path, blobs: set[str]) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith(TEMPORARY)):
-        if path.suffix == ".jsonl":
-            yield from _whole_lines(layout, path, blobs)
-        else:
-            yield from _chunks(layout, path)
-
-
-def _whole_lines(layout: Layout, path: Path, blobs: set[str]) -> Iterator[tuple[str, bytes]]:
-    name = _name(layout, path)
-    yield name, b""
-    for item in chainlog.read_lines(path):
-        if isinstance(item, chainlog.Torn):
+def _files(layout: Layout, folders: list[Path], blobs: set[str]) -> Iterator[tuple[str, bytes]]:
+    """What the folders held at one moment. The lock is gone before the first byte is handed out: a file in place is
+    never changed, only replaced, and a log only grows, so an open file keeps its content."""
+    with ExitStack() as opened:
+        try:
+            with locked(folders[0], shared=True):
+                files = [(path, opened.enter_context(path.open("rb"))) for f in folders for path in _plain_files(f)]
+                sizes = [os.fstat(file.fileno()).st_size for _, file in files]
+        except FileNotFoundError:  # deleted meanwhile
             return
-        line = chainlog.parse(item[1])
-        if path.name == TURNS and line and line.body is not None and b'"blob://' in line.body:
-            blobs.update(a.sha256 for a in Turn.model_validate_json(line.body).attachments if a.sha256)
-        yield name, item[1]
+        for (path, file), size in zip(files, sizes, strict=True):
+            lines = path.suffix == ".jsonl"
+            yield from _whole_lines(layout, path, file, size, blobs) if lines else _chunks(layout, path, file)
 
 
-def _copies(layout: Layout, folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(folder.rglob("*.json")) if folder.exists() else []:
-        yield from _chunks(layout, path)
+def _plain_files(folder: Path) -> list[Path]:
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(p for p in found if p.is_file() and not p.name.startswith(TEMPORARY))
 
 
-def _chunks(layout: Layout, path: Path) -> Iterator[tuple[str, bytes]]:
+def _whole_lines(layout: Layout, path: Path, file: BinaryIO, size: int, blobs: set[str]) -> Iterator[tuple[str, bytes]]:
     name = _name(layout, path)
     yield name, b""
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield name, chunk
+    for raw in file:
+        size -= len(raw)
+        if size < 0 or not raw.endswith(b"\n"):
+            return
+        line = chainlog.parse(raw)
+        if path.name == TURNS and line and line.body is not None and b"blob://" in line.body:
+            blobs |= blobs_named([Turn.model_validate_json(line.body)])
+        yield name, raw
+
+
+def _chunks(layout: Layout, path: Path, file: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    name = _name(layout, path)
+    yield name, b""
+    while chunk := file.read(_CHUNK):
+        yield name, chunk
 
 
 def _name(layout: Layout, path: Path) -> str:
@@ -87,35 +99,62 @@ def _name(layout: Layout, path: Path) -> str:
 def load(layout: Layout, tenant_id: str, files: Iterable[tuple[str, BinaryIO]]) -> LoadReport:
     """Take files over. Commit points (`session.json`, `.meta.json`) go last, so a cut-off import shows nothing half."""
     report = LoadReport()
+    layout.make_named(layout.tenant(tenant_id), tenant_id)
     late: list[tuple[Path, Path]] = []
-    prefix = escape(tenant_id)
-    for name, file in files:
-        target = _target(layout, prefix, name)
-        temporary = _spool(target, file)
-        if target.exists():
-            _meet(layout, target, temporary, report)
-        elif target.name in (SESSION, META, RELATIONS):
-            late.append((target, temporary))
-        else:
-            _place(target, temporary, report)
-    for target, temporary in late:
-        _place(target, temporary, report)
+    try:
+        for name, file in files:
+            target = _target(layout, escape(tenant_id), name)
+            temporary = _spool(target, file)
+            if target.exists():
+                _meet(layout, target, temporary, report)
+            elif target.name in _RANK or _is_copy(target, layout, tenant_id):
+                late.append((target, temporary))
+            else:
+                _place(target, temporary, report)
+        conflicts = {_unit(layout, tenant_id, layout.home / "tenants" / name) for name in report.conflicts}
+        for target, temporary in sorted(late, key=lambda pair: _RANK.get(pair[0].name, 0)):
+            if _unit(layout, tenant_id, target) in conflicts:
+                report.conflicts.append(_name(layout, target))
+            else:
+                _place(target, temporary, report)
+    finally:
+        for _, temporary in late:
+            temporary.unlink(missing_ok=True)
     return report
+
+
+# Copies of a node's versions come before all of these, its page after everything else.
+_RANK = {RELATIONS: 1, SESSION: 2, META: 2}
+
+
+def _is_copy(target: Path, layout: Layout, tenant_id: str) -> bool:
+    return target.is_relative_to(layout.tenant(tenant_id) / "revisions")
+
+
+def _unit(layout: Layout, tenant_id: str, target: Path) -> tuple[str, ...]:
+    """What is taken over together or not at all: a session, or a node with the copies of its versions."""
+    parts = target.parent.relative_to(layout.tenant(tenant_id)).parts
+    return parts[1:] if parts[:1] == ("revisions",) else tuple(p for p in parts if p != "memories")
 
 
 def _target(layout: Layout, prefix: str, name: str) -> Path:
     parts = PurePosixPath(name).parts
-    if not parts or parts[0] != prefix or ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:
+    outside = len(parts) < 2 or parts[0] != prefix or ".." in parts or any(c in name for c in "\\\0")
+    if outside or parts[-1].startswith(TEMPORARY):
         raise InvalidArgument(f"the export holds a path outside tenant folder {prefix!r}: {name!r}", field="file")
     return layout.home.joinpath("tenants", *parts)
 
 
 def _spool(target: Path, file: BinaryIO) -> Path:
-    make_dirs(target.parent)
-    temporary = write_temporary(target, b"")
+    try:
+        make_dirs(target.parent)
+        temporary = write_temporary(target, b"")
+    except (FileExistsError, NotADirectoryError):
+        raise InvalidArgument(f"the export holds a file in place of a folder: {target.parent}", field="file") from None
     with temporary.open("wb") as out:
         shutil.copyfileobj(file, out, _CHUNK)
         out.flush()
+        os.fsync(out.fileno())
     return temporary
 
 
@@ -128,15 +167,18 @@ def _place(target: Path, temporary: Path, report: LoadReport) -> None:
 
 def _meet(layout: Layout, target: Path, temporary: Path, report: LoadReport) -> None:
     """The file is there: equal, or (for a log) a longer or shorter telling of the same chain; else a conflict."""
-    here, coming = _digest(target), _digest(temporary)
-    if here == coming or (target.suffix == ".jsonl" and _is_prefix(temporary, target)):
+    with locked(target.parent):
+        is_log = target.suffix == ".jsonl"
+        if target.is_dir():
+            report.conflicts.append(_name(layout, target))
+        elif _digest(target) == _digest(temporary) or (is_log and _is_prefix(temporary, target)):
+            report.already_there += 1
+        elif is_log and _is_prefix(target, temporary):
+            _place(target, temporary, report)
+            return
+        else:
+            report.conflicts.append(_name(layout, target))
         temporary.unlink()
-        report.already_there += 1
-    elif target.suffix == ".jsonl" and _is_prefix(target, temporary):
-        _place(target, temporary, report)
-    else:
-        temporary.unlink()
-        report.conflicts.append(_name(layout, target))
 
 
 def _digest(path: Path) -> str:

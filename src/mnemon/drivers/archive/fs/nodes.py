@@ -3,13 +3,16 @@
 Writing version n: first `revisions/…/{n}.json` with the whole node (a crash after this is finished by `recover`), then
 the readable files, last `.meta.json`, which carries their hashes. A reader that finds files and hashes apart finishes
 the write under the lock; where there is nothing to finish, a person has edited the file, and their words are read.
+Deleting: first `.meta.json` says so (a crash after this is finished by `recover`), then everything else goes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,8 +23,11 @@ from mnemon.contracts.nodes import LEVELS, REVISIONS_KEPT, Level, Node, NodeKey,
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, OwnerKind, Scope
 from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, replace_files, sync_dir
-from mnemon.drivers.archive.fs.layout import LEVEL_FILES, META, Layout, name_of
+from mnemon.drivers.archive.fs.layout import FULL_NAME, LEVEL_FILES, META, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
+
+_COPY = re.compile(r"[1-9][0-9]{0,8}\.json")
+_DELETED = {"deleted": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def node_of(page: dict[str, Any], texts: dict[Level, str]) -> Node:
 def read_state(folder: Path) -> NodeState | None:
     """The folder as it is; None where there is no committed node."""
     meta = read_sealed(folder / META)
-    if meta is None:
+    if meta is None or meta == _DELETED:
         return None
     texts: dict[Level, str] = {}
     for level in LEVELS:
@@ -86,9 +92,16 @@ def read_state(folder: Path) -> NodeState | None:
         except FileNotFoundError:
             texts[level] = ""
         except UnicodeDecodeError:
-            raise Corrupt(f"{folder / LEVEL_FILES[level]}: not UTF-8", where=str(folder)) from None
+            path = folder / LEVEL_FILES[level]
+            raise Corrupt(f"{path}: not UTF-8", where=str(path)) from None
     changed = tuple(level for level in LEVELS if _hash(texts[level]) != meta["sha256"][level])
     return NodeState(meta, texts, changed)
+
+
+def versions_kept(copies: Path) -> list[int]:
+    """The versions a node has copies of, oldest first."""
+    found = copies.iterdir() if copies.is_dir() else ()
+    return sorted(int(p.stem) for p in found if _COPY.fullmatch(p.name))
 
 
 class NodeFiles:
@@ -102,14 +115,17 @@ class NodeFiles:
 
     def _state(self, scope: Scope, key: NodeKey) -> NodeState | None:
         folder = self._layout.node(key)
-        if scope.tenant_id != key.tenant_id or not folder.exists():
+        if scope.tenant_id != key.tenant_id:
             return None
-        with locked(folder, shared=True):
-            state = read_state(folder)
-        if state and state.changed:
-            with locked(folder):
-                self.recover(key)
+        try:
+            with locked(folder, shared=True):
                 state = read_state(folder)
+            if state and state.changed:
+                with locked(folder):
+                    self.recover(key)
+                    state = read_state(folder)
+        except FileNotFoundError:  # never there, or deleted meanwhile
+            return None
         return state if state and scope.sees(state.meta["principals"]) else None
 
     def exists(self, scope: Scope, key: NodeKey) -> bool:
@@ -126,7 +142,8 @@ class NodeFiles:
         state = self._state(scope, key)
         if state is None:
             return NodeStat(key.uri, False, 0, 0)
-        size = sum(p.stat().st_size for p in self._layout.node(key).iterdir() if p.is_file())
+        with locked(self._layout.node(key), shared=True):
+            size = sum(p.stat().st_size for p in self._layout.node(key).iterdir() if p.is_file())
         return NodeStat(key.uri, True, state.meta["version"], size, _moment(state.meta["updated_at"]))
 
     def children(self, scope: Scope, owner: Owner, shelf: Shelf | None, recursive: bool) -> list[NodeSummary]:
@@ -145,9 +162,9 @@ class NodeFiles:
         return shelves + nodes if recursive else shelves
 
     def _summaries(self, scope: Scope, owner: Owner, shelf: Shelf) -> Iterator[NodeSummary]:
-        for folder in self._layout.node_folders(scope.tenant_id, owner, shelf):
+        for folder in self._layout.node_folders(scope.tenant_id, owner, shelf).values():
             meta = read_sealed(folder / META)
-            if meta and scope.sees(meta["principals"]):
+            if meta and meta != _DELETED and scope.sees(meta["principals"]):
                 updated = _moment(meta["updated_at"])
                 yield NodeSummary(meta["uri"], meta["slug"], False, False, meta["shelf"], updated)
 
@@ -157,11 +174,8 @@ class NodeFiles:
         key = node.key
         if scope.tenant_id != key.tenant_id or not scope.sees(node.principals):
             raise NotFound(f"node {key.uri} is not within this scope", uri=key.uri)
-        folder = self._layout.node(key)
-        if not folder.exists():
-            self._layout.make_owner(key.tenant_id, key.owner)
-            self._layout.make_named(folder, key.slug)
-        with locked(folder):
+        with ExitStack() as held:
+            folder = self._make_and_hold(key, held)
             self.recover(key)
             there = read_state(folder)
             if there and not scope.sees(there.meta["principals"]):
@@ -178,6 +192,15 @@ class NodeFiles:
             self._commit(node, reason)
             self._prune(key, node.version)
         return node
+
+    def _make_and_hold(self, key: NodeKey, held: ExitStack) -> Path:
+        while True:
+            folder = self._layout.make_node(key)
+            try:
+                held.enter_context(locked(folder))
+            except FileNotFoundError:  # somebody deleted the node in between
+                continue
+            return folder
 
     def _commit(self, node: Node, reason: str) -> None:
         shelf_of_versions = self._layout.revisions(node.key)
@@ -204,31 +227,46 @@ class NodeFiles:
         self._commit(node, "edited by hand")
         return node
 
-    def _versions(self, key: NodeKey) -> list[int]:
-        folder = self._layout.revisions(key)
-        return sorted(int(p.stem) for p in folder.glob("*.json")) if folder.exists() else []
-
     def _prune(self, key: NodeKey, version: int) -> None:
-        for old in self._versions(key):
+        for old in versions_kept(self._layout.revisions(key)):
             if old < version - self._keep:
                 (self._layout.revisions(key) / f"{old}.json").unlink()
 
-    def recover(self, key: NodeKey) -> bool:
-        """Finish a write that was cut off after its copy was kept. Call it with the node's folder locked."""
-        versions = self._versions(key)
+    def recover(self, key: NodeKey) -> str:
+        """Finish what was cut off and say what it was. Call it with the node's folder locked."""
+        versions = versions_kept(self._layout.revisions(key))
         meta = read_sealed(self._layout.node(key) / META)
+        if meta == _DELETED:
+            self._empty(key)
+            return "finished a deletion that was cut off"
         current = meta["version"] if meta else 0
         if not versions or versions[-1] <= current:
-            return False
+            return self._put_back(key, current) if current in versions else ""
         self._place(self._copy(key, versions[-1]).node)
-        return True
+        self._prune(key, versions[-1])
+        return "finished a write that was cut off"
+
+    def _put_back(self, key: NodeKey, version: int) -> str:
+        """A file that is not there at all is a loss, not an edit: its copy takes its place."""
+        folder = self._layout.node(key)
+        missing = [level for level in LEVELS if not (folder / LEVEL_FILES[level]).exists()]
+        if not missing:
+            return ""
+        node = self._copy(key, version).node
+        words = {LEVEL_FILES[level]: getattr(node, level).encode() for level in missing}
+        replace_files(folder, words, self._step, "node")
+        return f"put back {', '.join(words)}"
 
     def adopt_edit(self, key: NodeKey) -> Node | None:
         """Record a hand-edited file as a new version; None where nothing was edited."""
         with locked(self._layout.node(key)):
             self.recover(key)
             state = read_state(self._layout.node(key))
-            return self._keep_edit(key, state) if state and state.changed else None
+            if state is None or not state.changed:
+                return None
+            node = self._keep_edit(key, state)
+            self._prune(key, node.version)
+            return node
 
     def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node:
         if level not in LEVELS:
@@ -245,23 +283,50 @@ class NodeFiles:
         if not self.exists(scope, key):
             return False
         folder = self._layout.node(key)
-        with locked(folder):
-            # Copies first: with them gone nothing can bring the node back halfway.
-            shutil.rmtree(self._layout.revisions(key), ignore_errors=True)
-            (folder / META).unlink()
-            self._step("node.delete.uncommitted")
-            shutil.rmtree(folder)
-            sync_dir(folder.parent)
+        try:
+            with locked(folder):
+                replace_file(folder / META, seal(_DELETED), self._step, "node_delete")
+                self._empty(key)
+                self.drop_folder(key)
+        except FileNotFoundError:  # somebody else was faster
+            return False
         return True
 
-    def move(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
+    def _empty(self, key: NodeKey) -> None:
+        """Take away all of a deleted node; the mark that it is deleted goes last."""
+        folder = self._layout.node(key)
+        if (copies := self._layout.revisions(key)).exists():
+            shutil.rmtree(copies)
+        self._step("node_delete.copies_gone")
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in (META, FULL_NAME):
+                path.unlink()
+        self._step("node_delete.words_gone")
+        (folder / META).unlink()
+        sync_dir(folder)
+
+    def drop_folder(self, key: NodeKey) -> None:
+        """Remove the folder of no node. Call it locked, and only when nothing but its name is in it."""
+        folder = self._layout.node(key)
+        (folder / FULL_NAME).unlink(missing_ok=True)
+        self._step("node_delete.before_rmdir")
+        folder.rmdir()
+        sync_dir(folder.parent)
+
+    def copy_to(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
+        """The first half of a move; done again after a crash, it finds its own copy and goes on."""
         node = self.read(scope, key)
-        if self.exists(scope, to):
+        if key == to:
+            raise InvalidArgument("a node cannot be moved onto itself", field="to")
+        if not self.exists(scope, to):
+            return self.write(scope, replace(node, key=to), 0, f"moved from {key.uri}")
+        there = self.read(scope, to)
+        facts = {"key": to, "version": there.version, "created_at": there.created_at, "updated_at": there.updated_at}
+        if there != replace(node, **facts):  # type: ignore[arg-type]
             raise VersionConflict(f"{to.uri} exists already", uri=to.uri)
-        moved = self.write(scope, replace(node, key=to), 0, f"moved from {key.uri}")
-        self._step("node.move.copied")
-        self.delete(scope, key)
-        return moved
+        return there
 
     # --- earlier versions
 
@@ -274,13 +339,15 @@ class NodeFiles:
 
     def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
         current = self.read(scope, key).version
-        copies = [self._copy(key, v) for v in reversed(self._versions(key)) if v < current]
+        try:
+            with locked(self._layout.node(key), shared=True):  # nobody prunes meanwhile
+                earlier = [v for v in versions_kept(self._layout.revisions(key)) if v < current]
+                copies = [self._copy(key, v) for v in earlier[: -self._keep - 1 : -1]]
+        except FileNotFoundError:
+            raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
         return [r for r in copies if scope.sees(r.node.principals)]
 
     def rollback(self, scope: Scope, key: NodeKey, version: int) -> Node:
         current = self.read(scope, key)
         earlier = self._copy(key, version).node
         return self.write(scope, earlier, current.version, f"rolled back to version {version}")
-
-    def key_of(self, tenant_id: str, owner: Owner, shelf: Shelf, folder: Path) -> NodeKey:
-        return NodeKey(tenant_id, owner, shelf, name_of(folder))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
 from mnemon.contracts.nodes import RELATION_TYPES, Edge, NodeKey
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Scope
@@ -32,14 +34,14 @@ class RelationFiles:
     def upsert(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
         """One edge a target and type: the newer one takes the place of the older."""
         self._check(scope, key, edges)
-        with locked(self._layout.node(key)):
+        with _node_locked(self._layout.node(key), key):
             by_target = {(e.to_uri, e.relation_type): e for e in self._read(key)}
             by_target.update({(e.to_uri, e.relation_type): e for e in edges})
             self._write(key, list(by_target.values()))
 
     def append(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
         self._check(scope, key, edges)
-        with locked(self._layout.node(key)):
+        with _node_locked(self._layout.node(key), key):
             self._write(key, [*self._read(key), *edges])
 
     def remove(
@@ -47,7 +49,7 @@ class RelationFiles:
     ) -> int:
         """Edges that fit every condition given; with no condition, all of them."""
         self._check(scope, key)
-        with locked(self._layout.node(key)):
+        with _node_locked(self._layout.node(key), key):
             there = self._read(key)
             kept = [
                 e
@@ -58,6 +60,11 @@ class RelationFiles:
             if len(kept) < len(there):
                 self._write(key, kept)
         return len(there) - len(kept)
+
+    def carry(self, scope: Scope, key: NodeKey, to: NodeKey) -> None:
+        """A moved node keeps its relations."""
+        if edges := self.get(scope, key):
+            self.upsert(scope, to, [replace(e, from_uri=to.uri) for e in edges])
 
     def _check(self, scope: Scope, key: NodeKey, edges: Sequence[Edge] = ()) -> None:
         if not self._nodes.exists(scope, key):
@@ -74,14 +81,31 @@ class RelationFiles:
                 )
 
     def _read(self, key: NodeKey) -> list[Edge]:
-        body = read_sealed(self._layout.node(key) / RELATIONS)
-        return [_edge(key, e) for e in body["edges"]] if body else []
+        return read_edges(self._layout.node(key) / RELATIONS, key)
 
     def _write(self, key: NodeKey, edges: list[Edge]) -> None:
         now = self._clock.now()
         rows = [_row(replace(e, created_at=e.created_at or now)) for e in edges]
         body = {"edges": rows, "updated_at": now.isoformat()}
         replace_file(self._layout.node(key) / RELATIONS, seal(body), self._step, "relations")
+
+
+@contextmanager
+def _node_locked(folder: Path, key: NodeKey) -> Iterator[None]:
+    try:
+        with locked(folder):
+            yield
+    except FileNotFoundError:  # deleted since it was looked up
+        raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
+
+
+def read_edges(path: Path, key: NodeKey) -> list[Edge]:
+    """A node's edges; `Corrupt` where they are another node's."""
+    body = read_sealed(path)
+    edges = [_edge(key, row) for row in body["edges"]] if body else []
+    if body and [_row(e) for e in edges] != body["edges"]:
+        raise Corrupt(f"{path}: does not hold the relations of {key.uri}", where=str(path))
+    return edges
 
 
 def _row(edge: Edge) -> dict[str, Any]:

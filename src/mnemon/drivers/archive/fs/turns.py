@@ -18,7 +18,8 @@ from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, SessionRecord, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
-from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file
+from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
+from mnemon.drivers.archive.fs.durable import Step, locked, replace_file
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 
@@ -36,6 +37,15 @@ class _Tail:
     head: str
     principals: frozenset[str]
     seen: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bookmark:
+    """The last line of a page: its number, its chain, and where it begins."""
+
+    seq: int
+    chain: str
+    offset: int
 
 
 def session_genesis(key: SessionKey) -> str:
@@ -60,12 +70,16 @@ def _fingerprint(body: bytes) -> bytes:
 
 
 class TurnFiles:
-    def __init__(self, layout: Layout, clock: Clock, entropy: Callable[[int], bytes], step: Step) -> None:
+    def __init__(
+        self, layout: Layout, blobs: BlobFiles, clock: Clock, entropy: Callable[[int], bytes], step: Step
+    ) -> None:
         self._layout = layout
+        self._blobs = blobs
         self._clock = clock
         self._entropy = entropy
         self._step = step
         self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
+        self._page_ends: dict[SessionKey, _Bookmark] = {}
         self._guard = Lock()
 
     # --- the session's page
@@ -82,12 +96,11 @@ class TurnFiles:
         key = record.key
         if scope.tenant_id != key.tenant_id or not scope.sees(record.principals):
             raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
-        folder = self._layout.session(key)
-        if not folder.exists():
-            self._layout.make_owner(key.tenant_id, key.owner)
-            self._layout.make_named(folder, key.session_id)
+        folder = self._layout.make_session(key)
         with locked(folder):
             there = self.load_record(folder)
+            if there and not scope.sees(there.principals):
+                raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
             version = there.version if there else 0
             if version != expect:
                 raise VersionConflict(
@@ -115,7 +128,7 @@ class TurnFiles:
 
     def sessions(self, scope: Scope, owner: Owner | None) -> Iterator[SessionRecord]:
         for whose in [owner] if owner else self._layout.owners(scope.tenant_id):
-            for folder in self._layout.session_folders(scope.tenant_id, whose):
+            for folder in self._layout.session_folders(scope.tenant_id, whose).values():
                 record = self.load_record(folder)
                 if record and scope.sees(record.principals):
                     yield record
@@ -129,16 +142,16 @@ class TurnFiles:
         with _session_locked(folder, key):
             tail = self._tail(scope, key, folder)
             new, bodies, repeated = self._unseen(tail, key, turns)
-            if new:
-                at = self._clock.now()
-                data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
+            if not new:
+                return AppendResult((), repeated, tail.count, tail.head)
+            at = self._clock.now()
+            data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
+            with self._blobs.held(key.tenant_id, blobs_named(new)):
                 tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
-                tail.count, tail.head = tail.count + len(new), head
-                tail.seen.update((t.turn_id, _fingerprint(b)) for t, b in zip(new, bodies, strict=True))
-            else:
-                made = []
-        stored = tuple(StoredTurn(t, m.seq, at, m.chain) for t, m in zip(new, made, strict=True)) if new else ()
-        return AppendResult(stored, repeated, tail.count, tail.head)
+            tail.count, tail.head = tail.count + len(new), head
+            tail.seen.update((t.turn_id, _fingerprint(b)) for t, b in zip(new, bodies, strict=True))
+        stored = tuple(StoredTurn(t, m.seq, at, m.chain) for t, m in zip(new, made, strict=True))
+        return AppendResult(stored, repeated, made[-1].seq, head)
 
     def _unseen(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> tuple[list[Turn], list[bytes], int]:
         new: list[Turn] = []
@@ -176,7 +189,7 @@ class TurnFiles:
                 self._tails[key] = tail
                 while len(self._tails) > _OPEN_SESSIONS:
                     self._tails.popitem(last=False)
-        elif not scope.steward and not tail.principals <= scope.principals:
+        elif not scope.sees(tail.principals):
             raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
         return tail
 
@@ -193,18 +206,50 @@ class TurnFiles:
                 tail.seen[Turn.model_validate_json(line.body).turn_id] = _fingerprint(line.body)
             elif line.gone:
                 tail.seen[line.gone["turn_id"]] = b"gone"
+        if tail.count < record.turn_count:
+            # Writing on would cut off what is left of them.
+            raise Corrupt(
+                f"{path}: {record.turn_count} turns were acknowledged, {tail.count} are here", where=str(path)
+            )
+        if tail.count:
+            chainlog.settle(path)
         return tail
 
     def read(self, scope: Scope, key: SessionKey, after: int, limit: int | None) -> list[StoredTurn]:
         self._visible_record(scope, key)
+        path = self._layout.session(key) / TURNS
         out: list[StoredTurn] = []
-        for line in chainlog.lines(self._layout.session(key) / TURNS):
-            if line.body is None or line.at is None or line.seq <= after:
-                continue
-            out.append(StoredTurn(Turn.model_validate_json(line.body), line.seq, line.at, line.chain))
+        for item in chainlog.read_lines(path, self._page_begins(key, path, after)):
+            if isinstance(item, chainlog.Torn):
+                break
+            line = chainlog.parse(item[1])
+            if line is None:
+                raise Corrupt(f"{path}: unreadable line at byte {item[0]}", where=str(path))
             if limit is not None and len(out) >= limit:
                 break
+            if line.body is not None and line.at is not None and line.seq > after:
+                out.append(StoredTurn(Turn.model_validate_json(line.body), line.seq, line.at, line.chain))
+                last = _Bookmark(line.seq, line.chain, item[0])
+        if out and len(out) == limit:
+            self._keep_place(key, last)
         return out
+
+    def _keep_place(self, key: SessionKey, mark: _Bookmark) -> None:
+        with self._guard:
+            if len(self._page_ends) >= _OPEN_SESSIONS:
+                self._page_ends.clear()
+            self._page_ends[key] = mark
+
+    def _page_begins(self, key: SessionKey, path: Path, after: int) -> int:
+        """Where the page before this one ended, so that reading a long session by pages reads it once."""
+        with self._guard:
+            mark = self._page_ends.pop(key, None)
+        if mark is None or mark.seq != after:
+            return 0
+        # Forgetting moves lines, and a new file may have the number of an old one: only the line itself can tell.
+        item = next(chainlog.read_lines(path, mark.offset), None)
+        line = chainlog.parse(item[1]) if isinstance(item, tuple) else None
+        return mark.offset if line and (line.seq, line.chain) == (mark.seq, mark.chain) else 0
 
     def tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]:
         self._visible_record(scope, key)
@@ -216,26 +261,27 @@ class TurnFiles:
 
     def forget(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
         self._visible_record(scope, key)
-        folder = self._layout.session(key)
+        path = self._layout.session(key) / TURNS
         wanted = None if turn_ids is None else set(turn_ids)
-        forgotten = 0
-        with locked(folder):
-            rewritten: list[bytes] = []
-            for item in chainlog.read_lines(folder / TURNS):
+        forgotten: list[Turn] = []
+        with locked(path.parent):
+            kept: list[bytes] = []
+            for item in chainlog.read_lines(path):
                 if isinstance(item, chainlog.Torn):
                     break
-                raw = item[1]
-                line = chainlog.parse(raw)
-                if line and line.body is not None:
-                    turn_id = Turn.model_validate_json(line.body).turn_id
-                    if wanted is None or turn_id in wanted:
-                        gone = {"turn_id": turn_id, "at": self._clock.now().isoformat(), "reason": reason}
-                        raw = chainlog.render_gone(raw, gone)
-                        forgotten += 1
-                rewritten.append(raw)
+                line = chainlog.parse(item[1])
+                turn = Turn.model_validate_json(line.body) if line and line.body is not None else None
+                if turn and (wanted is None or turn.turn_id in wanted):
+                    forgotten.append(turn)
+                    kept.append(chainlog.render_gone(item[1], self._gone(turn, reason)))
+                else:
+                    kept.append(item[1])
             if forgotten:
-                make_dirs(folder)
-                replace_file(folder / TURNS, b"".join(rewritten), self._step, "forget")
+                replace_file(path, b"".join(kept), self._step, "forget")
+                self._blobs.release(key.tenant_id, blobs_named(forgotten))
             with self._guard:
                 self._tails.pop(key, None)
-        return forgotten
+        return len(forgotten)
+
+    def _gone(self, turn: Turn, reason: str) -> dict[str, str]:
+        return {"turn_id": turn.turn_id, "at": self._clock.now().isoformat(), "reason": reason}

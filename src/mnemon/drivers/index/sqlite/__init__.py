@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -16,12 +17,12 @@ from typing import Self
 import numpy as np
 
 from mnemon.contracts.entries import Abilities, Ask, Entry, Hit, IndexInfo, Page
-from mnemon.contracts.errors import EmbedderMismatch, Internal, InvalidArgument, PermissionDenied
+from mnemon.contracts.errors import Conflict, EmbedderMismatch, Internal
 from mnemon.contracts.filters import EVERYTHING, OrderBy, Where
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index.sqlite import ranking
 from mnemon.drivers.index.sqlite.database import clear_errors, connect, migrate, transaction
-from mnemon.drivers.index.sqlite.filters import compile_where, is_selective, split_kinds
+from mnemon.drivers.index.sqlite.filters import compile_where, is_selective
 from mnemon.drivers.index.sqlite.rows import (
     INSERT_BODY,
     INSERT_ENTRY,
@@ -31,10 +32,13 @@ from mnemon.drivers.index.sqlite.rows import (
     entry_row,
     principals_text,
 )
-from mnemon.drivers.index.sqlite.scrolling import Seek, seek
+from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections, handle
 from mnemon.drivers.index.sqlite.segment import Segment
+from mnemon.logic.admission import check_ask, check_entries, check_limit, refused, unit
+from mnemon.logic.filtering import split_kinds
 from mnemon.logic.lexical import Query, parse
+from mnemon.logic.listing import Place, cursor_after, order_of, place_of
 
 CACHE_BYTES = 256 << 20
 _INLINE_ROWS = 5_000  # a scan this small is over before a thread would have started
@@ -64,23 +68,52 @@ class SqliteIndex:
         self._cache_bytes = cache_bytes
         self._any_model = any_model
         self._state = state
-        self._reader = connect(path)
-        self._writer = connect(path)
-        with clear_errors(path):
-            migrate(self._writer, path)
         self._reading = Lock()
         self._writing = Lock()
+        self._reader = connect(path)
+        self._writer = connect(path)
         self._sections = Sections(self._reader, cache_bytes)
         self._version = -1
         self._generation = 0
-        with self._reading:
-            self._refresh()
+        self._built_with = (model, dimension)
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+
+    def _open(self) -> None:
+        with clear_errors(self._path):
+            migrate(self._writer, self._path)
+            if self._state == "active" and not self._writer.execute("SELECT 1 FROM generation").fetchone():
+                self._writer.execute(
+                    "INSERT OR IGNORE INTO generation (model, dimension, state) VALUES (?, ?, 'active')",
+                    (self._model, self._dimension),
+                )
+        with self._snapshot():
+            return
 
     # --- which generation, and is what we know still true
 
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Reads within see one state of the file, whoever writes meanwhile, and know what it is."""
+        with self._reading, self._one_state():
+            self._refresh()
+            yield
+
+    @contextmanager
+    def _one_state(self) -> Iterator[None]:
+        with clear_errors(self._path):
+            self._reader.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._reader.execute("COMMIT")
+
     def _refresh(self) -> None:
         """Cheap when nobody wrote: SQLite tells whether any other connection committed."""
-        version = self._reader.execute("PRAGMA data_version").fetchone()[0]
+        version = self._read_version()
         if version == self._version:
             return
         self._sections.forget_views()
@@ -89,40 +122,48 @@ class SqliteIndex:
             self._sections.clear()
         self._generation, self._version = generation, version
 
+    def _read_version(self) -> int:
+        return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+
     def _find_generation(self) -> int:
-        select = "SELECT id, model, dimension FROM generation WHERE state = ?"
-        row = self._reader.execute(select, (self._state,)).fetchone()
+        id_, model, dimension = self._own_generation(self._reader)
+        self._built_with = (model, dimension)
+        if not self._any_model:
+            self._check_model()
+        return id_
+
+    def _own_generation(self, connection: sqlite3.Connection) -> tuple[int, str, int]:
+        row: tuple[int, str, int] | None = connection.execute(
+            "SELECT id, model, dimension FROM generation WHERE state = ?", (self._state,)
+        ).fetchone()
         if row is None:
-            with self._writing, transaction(self._writer):
-                self._writer.execute(
-                    "INSERT OR IGNORE INTO generation (model, dimension, state) VALUES (?, ?, ?)",
-                    (self._model, self._dimension, self._state),
-                )
-            row = self._reader.execute(select, (self._state,)).fetchone()
-        if (row[1], row[2]) != (self._model, self._dimension) and not self._any_model:
+            raise Conflict(f"{self._path.name}: what was under construction is finished or was begun anew elsewhere")
+        return row
+
+    def _check_model(self) -> None:
+        model, dimension = self._built_with
+        if (model, dimension) != (self._model, self._dimension):
             raise EmbedderMismatch(
-                f"{self._path.name} was built with {row[1]} ({row[2]} dimensions), but the embedder is {self._model} "
+                f"{self._path.name} was built with {model} ({dimension} dimensions), but the embedder is {self._model} "
                 f"({self._dimension}); run `mnemon rebuild`, or open it with the embedder it was built with",
-                built_with=row[1],
+                built_with=model,
                 embedder=self._model,
             )
-        return int(row[0])
 
     # --- writing
 
     async def upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if not entry.principals or not scope.sees(entry.principals):
-                raise PermissionDenied(f"entry {entry.id} is for {sorted(entry.principals)}, outside this scope")
+        check_entries(scope, entries, self._dimension)
         if entries:
-            await asyncio.to_thread(self._upsert, scope.tenant_id, entries)
+            await asyncio.to_thread(self._upsert, scope, entries)
 
-    def _upsert(self, tenant: str, entries: Sequence[Entry]) -> None:
+    def _upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
+        tenant = scope.tenant_id
         last = {e.id: e for e in entries}  # an id given twice: the later one counts
-        bodies = [body_row(e, 0, self._dimension) for e in last.values()]
+        bodies = [body_row(e, 0) for e in last.values()]
         with self._writing, clear_errors(self._path), transaction(self._writer):
             generation = self._generation_for_writing()
-            self._remove(self._rows_of(generation, tenant, list(last)))
+            self._remove(self._replaced(generation, scope, last))
             top = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
             row = top[0] if top else 0
             sections: dict[tuple[str, str], int] = {}
@@ -142,21 +183,26 @@ class SqliteIndex:
 
     def _generation_for_writing(self) -> int:
         """Read inside the transaction: a rebuild may have been finished by another process."""
-        row = self._writer.execute("SELECT id, model FROM generation WHERE state = ?", (self._state,)).fetchone()
-        if row is None or row[1] != self._model:
-            raise EmbedderMismatch(built_with=row[1] if row else None, embedder=self._model)
-        return int(row[0])
+        id_, model, dimension = self._own_generation(self._writer)
+        if (model, dimension) != (self._model, self._dimension):
+            raise EmbedderMismatch(built_with=model, embedder=self._model)
+        return id_
 
-    def _rows_of(self, generation: int, tenant: str, ids: list[str]) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+    def _replaced(self, generation: int, scope: Scope, entries: dict[str, Entry]) -> list[tuple[int, int]]:
+        """The rows these entries take the place of; what somebody does not see they cannot replace either."""
+        ids = list(entries)
+        replaced: list[tuple[int, int]] = []
         for at in range(0, len(ids), _BATCH):
             part = ids[at : at + _BATCH]
-            found += self._writer.execute(
-                "SELECT row, section FROM entry WHERE generation = ? AND tenant = ? AND id IN"
-                f" ({', '.join('?' * len(part))})",
-                [generation, tenant, *part],
-            ).fetchall()
-        return found
+            for id_, row, section, principals in self._writer.execute(
+                "SELECT e.id, e.row, e.section, s.principals FROM entry e JOIN section s ON s.id = e.section"
+                f" WHERE e.generation = ? AND e.tenant = ? AND e.id IN ({', '.join('?' * len(part))})",
+                [generation, scope.tenant_id, *part],
+            ):
+                if not scope.sees(json.loads(principals)):
+                    raise refused(entries[id_])
+                replaced.append((row, section))
+        return replaced
 
     def _remove(self, rows: list[tuple[int, int]]) -> None:
         if rows:
@@ -180,8 +226,7 @@ class SqliteIndex:
         return await asyncio.to_thread(self._delete, scope, where)
 
     def _delete(self, scope: Scope, where: Where) -> int:
-        with self._reading:
-            self._refresh()
+        with self._snapshot():
             condition, values = self._condition(scope, where)
         with self._writing, clear_errors(self._path), transaction(self._writer):
             sql = f"SELECT e.row, e.section FROM entry e WHERE {condition}"
@@ -214,16 +259,14 @@ class SqliteIndex:
         return await asyncio.to_thread(self._get, scope, list(ids))
 
     def _get(self, scope: Scope, ids: list[str]) -> list[Entry]:
-        with self._reading, clear_errors(self._path):
-            self._refresh()
+        with self._snapshot():
             return [e for e in self._entries(scope.tenant_id, ids) if scope.sees(e.principals)]
 
     async def count(self, scope: Scope, where: Where) -> int:
         return await asyncio.to_thread(self._count, scope, where)
 
     def _count(self, scope: Scope, where: Where) -> int:
-        with self._reading, clear_errors(self._path):
-            self._refresh()
+        with self._snapshot():
             condition, values = self._condition(scope, where)
             return int(self._reader.execute(f"SELECT COUNT(*) FROM entry e WHERE {condition}", values).fetchone()[0])
 
@@ -235,27 +278,28 @@ class SqliteIndex:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        if limit < 1:
-            raise InvalidArgument("limit must be at least 1", field="limit")
-        return await asyncio.to_thread(self._scroll, scope, where, seek(order, cursor), limit)
+        check_limit(limit)
+        order_of(order)
+        last = place_of(order, cursor) if cursor is not None else None
+        return await asyncio.to_thread(self._scroll, scope, where, order, limit, last)
 
-    def _scroll(self, scope: Scope, where: Where, place: Seek, limit: int) -> Page:
-        with self._reading, clear_errors(self._path):
-            self._refresh()
-            kinds, rest = split_kinds(where)
-            keep, values = compile_where(rest)
-            rows: list[tuple[object, ...]] = []
+    def _scroll(self, scope: Scope, where: Where, order: OrderBy, limit: int, last: Place | None) -> Page:
+        kinds, rest = split_kinds(where)
+        keep, values = compile_where(rest)
+        after, bounds = behind(order, last)
+        with self._snapshot():
+            places: list[Place] = []
             # A section at a time: each is one short walk along an index, where all at once would sort everything.
             for section in self._visible(scope, kinds):
-                rows += self._reader.execute(
-                    f"SELECT e.at, e.position, e.id FROM entry e WHERE e.section = ? AND {keep} AND {place.condition}"
-                    f" ORDER BY {place.order} LIMIT ?",
-                    [section.id, *values, *place.values, limit + 1],
-                ).fetchall()
-            rows.sort(key=place.sort_key)
-            page = rows[:limit]
-            entries = self._entries(scope.tenant_id, [str(r[2]) for r in page])
-        more = place.cursor_after(page[-1]) if len(rows) > limit else None
+                found = self._reader.execute(
+                    f"SELECT e.at, e.position, e.id FROM entry e WHERE e.section = ? AND {keep} AND {after}"
+                    f" ORDER BY {ordering(order)} LIMIT ?",
+                    [section.id, *values, *bounds, limit + 1],
+                )
+                places += (Place(*row) for row in found)
+            places.sort(key=order_of(order).sort_key)
+            entries = self._entries(scope.tenant_id, [p.id for p in places[:limit]])
+        more = cursor_after(order, places[limit - 1]) if len(places) > limit else None
         return Page(tuple(entries), more)
 
     def _entries(self, tenant: str, ids: list[str]) -> list[Entry]:
@@ -270,38 +314,33 @@ class SqliteIndex:
     # --- searching
 
     async def search(self, scope: Scope, ask: Ask) -> list[Hit]:
-        if (ask.vector is None) == (ask.text is None):
-            raise InvalidArgument("a search has either a vector or a text", field="ask")
-        if ask.limit < 1:
-            raise InvalidArgument("limit must be at least 1", field="limit")
-        if ask.vector is not None and ask.vector.shape != (self._dimension,):
-            raise InvalidArgument(f"the query vector has {ask.vector.shape}, not {self._dimension}", field="vector")
+        check_ask(ask, self._dimension)
         query = parse(ask.text) if ask.text is not None else None
         kinds, rest = split_kinds(ask.where)
         if rest == EVERYTHING and self._reading.acquire(blocking=False):
             try:
-                if (segments := self._at_hand(scope, kinds)) is not None:
-                    return self._rank(scope, ask, query, rest, segments)
+                with self._one_state():
+                    if (segments := self._at_hand(scope, kinds)) is not None:
+                        return self._rank(scope, ask, query, rest, segments)
             finally:
                 self._reading.release()
         return await asyncio.to_thread(self._search, scope, ask, query, kinds, rest)
 
     def _at_hand(self, scope: Scope, kinds: frozenset[str] | None) -> list[Segment] | None:
         """Everything in memory and little of it: then a thread would cost more than the search. Else None."""
-        if self._reader.execute("PRAGMA data_version").fetchone()[0] != self._version:
+        if self._read_version() != self._version:
             return None
         sections = self._visible(scope, kinds)
         if not self._sections.is_warm(sections):
             return None
-        segments = self._sections.segments(sections, self._dimension)
+        segments = self._sections.segments(sections, self._built_with[1])
         return segments if sum(s.count for s in segments) <= _INLINE_ROWS else None
 
     def _search(
         self, scope: Scope, ask: Ask, query: Query | None, kinds: frozenset[str] | None, rest: Where
     ) -> list[Hit]:
-        with self._reading, clear_errors(self._path):
-            self._refresh()
-            segments = self._sections.segments(self._visible(scope, kinds), self._dimension)
+        with self._snapshot():
+            segments = self._sections.segments(self._visible(scope, kinds), self._built_with[1])
             hits = self._rank(scope, ask, query, rest, segments)
             self._sections.make_room()
         return hits
@@ -310,7 +349,8 @@ class SqliteIndex:
         if query is not None:
             scores = ranking.by_words(segments, query)
         elif ask.vector is not None:
-            scores = ranking.by_vector(segments, ask.vector)
+            self._check_model()
+            scores = ranking.by_vector(segments, unit(ask.vector))
         else:
             raise Internal("a search without a question")
         if rest != EVERYTHING and not is_selective(rest) and sum(s.count for s in segments) > _PREFILTER_ROWS:
@@ -365,8 +405,7 @@ class SqliteIndex:
         return await asyncio.to_thread(self._info)
 
     def _info(self) -> IndexInfo:
-        with self._reading, clear_errors(self._path):
-            self._refresh()
+        with self._snapshot():
             states = {
                 s: (i, m, d)
                 for i, m, d, s in self._reader.execute("SELECT id, model, dimension, state FROM generation")
@@ -402,6 +441,8 @@ class SqliteIndex:
         if self._state != "building":
             raise Internal("only an index under construction can be finished")
         with self._writing, clear_errors(self._path), transaction(self._writer):
+            if self._own_generation(self._writer)[0] != self._generation:
+                raise Conflict(f"{self._path.name}: the rebuild was begun anew elsewhere")
             self._writer.execute("DELETE FROM generation WHERE state = 'active'")
             self._writer.execute("UPDATE generation SET state = 'active' WHERE state = 'building'")
         self._state = "active"
@@ -420,9 +461,9 @@ class SqliteIndex:
                     return
 
     async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
         with self._reading, self._writing:
-            for connection in (self._reader, self._writer):
-                try:
-                    connection.close()
-                except sqlite3.ProgrammingError:
-                    return  # closed before
+            self._reader.close()
+            self._writer.close()

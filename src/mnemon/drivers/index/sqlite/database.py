@@ -9,21 +9,25 @@ from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
-from mnemon.contracts.errors import Busy, Corrupt, Unavailable
+from mnemon.contracts.errors import Busy, Corrupt, InvalidArgument, Unavailable
 
 _BUSY_MS = 30_000
 
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection several threads may take turns with; commits are on the disk when they return."""
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     with clear_errors(path):
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        # What is deleted is overwritten: forgetting must not leave words in free pages.
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA cache_size = -32000")
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        try:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            # What is deleted is overwritten: forgetting must not leave words in free pages.
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA cache_size = -32000")
+        except sqlite3.Error:
+            connection.close()
+            raise
     return connection
 
 
@@ -36,6 +40,10 @@ def clear_errors(path: Path) -> Iterator[None]:
         if "locked" in str(error) or "busy" in str(error):
             raise Busy(f"{path.name}: another process has been writing for {_BUSY_MS // 1000} s; try again") from None
         raise Unavailable(f"{path.name}: {error}") from error
+    except sqlite3.ProgrammingError as error:
+        raise Unavailable(f"{path.name}: {error}") from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"a value that no index can hold: {str(error)!a}", field="where") from None
     except sqlite3.DatabaseError as error:
         raise Corrupt(f"{path}: {error}; delete the file and run `mnemon rebuild`", where=str(path)) from error
 
@@ -45,10 +53,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from mnemon.contracts.filters import EVERYTHING, FIELDS, And, Eq, In, Missing, Not, Or, Range, Where, every
+import json
+import math
+from collections.abc import Sequence
+
+from mnemon.contracts.filters import FIELDS, And, Eq, In, Missing, Not, Or, Range, Where
+from mnemon.logic.filtering import comparable
 
 LISTS = tuple(name for name, kind in FIELDS.items() if kind is list)
 COLUMNS = tuple(name for name in FIELDS if name not in ("id", "kind", *LISTS))
 
 Sql = tuple[str, list[object]]
+_MANY = 500  # values that are bound one by one; more go in as one list
 
 
 def compile_where(where: Where) -> Sql:
@@ -21,9 +27,9 @@ def compile_where(where: Where) -> Sql:
             sql, values = compile_where(part)
             return f"NOT ({sql})", values
         case Eq(name, value):
-            return _one_of(name, (value,))
+            return _one_of(name, comparable(name, (value,)))
         case In(name, values):
-            return _one_of(name, values)
+            return _one_of(name, comparable(name, values))
         case Missing(name):
             if name in LISTS:
                 return f"COALESCE(json_array_length(e.lists, '$.{name}'), 0) = 0", []
@@ -33,41 +39,34 @@ def compile_where(where: Where) -> Sql:
             given = [(sign, bound) for sign, bound in bounds if bound is not None]
             column = "at" if name == "ts" else name  # where there is a ts, `at` equals it and has the index
             tests = "".join(f" AND e.{column} {sign} ?" for sign, _ in given)
-            return f"(e.{name} IS NOT NULL{tests})", [bound for _, bound in given]
+            return f"(e.{name} IS NOT NULL{tests})", [_bound(bound) for _, bound in given]
 
 
 def _join(word: str, parts: tuple[Where, ...], nothing: str) -> Sql:
     if not parts:
         return nothing, []
-    compiled = [compile_where(p) for p in parts]
-    return "(" + word.join(sql for sql, _ in compiled) + ")", [v for _, values in compiled for v in values]
+    if len(parts) == 1:
+        return compile_where(parts[0])
+    # In halves: SQLite refuses a chain of a thousand links.
+    half = len(parts) // 2
+    (left, before), (right, behind) = _join(word, parts[:half], nothing), _join(word, parts[half:], nothing)
+    return f"({left}{word}{right})", before + behind
 
 
-def _one_of(name: str, values: tuple[object, ...]) -> Sql:
+def _bound(bound: float) -> float:
+    """SQLite's integers end at 64 bits; what lies beyond is beyond everything it holds."""
+    return bound if -(1 << 63) <= bound < 1 << 63 else math.copysign(math.inf, bound)
+
+
+def _one_of(name: str, values: Sequence[object]) -> Sql:
     if not values:
         return "0", []
     marks = ", ".join("?" * len(values))
+    if len(values) > _MANY:
+        marks, values = "SELECT value FROM json_each(?)", [json.dumps(values)]
     if name in LISTS:
         return f"EXISTS (SELECT 1 FROM json_each(e.lists, '$.{name}') WHERE value IN ({marks}))", list(values)
     return f"(e.{name} IS NOT NULL AND e.{name} IN ({marks}))", list(values)
-
-
-def split_kinds(where: Where) -> tuple[frozenset[str] | None, Where]:
-    """The kinds a filter asks for at its top, and the rest of it; None where it asks for no kind."""
-    parts = where.parts if isinstance(where, And) else (where,)
-    kinds: frozenset[str] | None = None
-    rest: list[Where] = []
-    for part in parts:
-        match part:
-            case Eq("kind", value):
-                asked = frozenset({str(value)})
-            case In("kind", values):
-                asked = frozenset(str(v) for v in values)
-            case _:
-                rest.append(part)
-                continue
-        kinds = asked if kinds is None else kinds & asked
-    return kinds, every(*rest) if rest else EVERYTHING
 
 
 def is_selective(where: Where) -> bool:

@@ -69,6 +69,4 @@ def _candidates(
         floor = edge - 2 * _SLACK
     at = (score >= floor).nonzero()[0] if floor > -np.inf else (score > -np.inf).nonzero()[0]
     ids = segment.ids
-    return [
-        (round(value, DIGITS), ids[i], segment, i) for i, value in zip(at.tolist(), score[at].tolist(), strict=True)
-    ]
+    return [(round(v, DIGITS), ids[i], segment, i) for i, v in zip(at.tolist(), score[at].tolist(), strict=True)]

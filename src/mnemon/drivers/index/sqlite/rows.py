@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.filters import FIELDS
 from mnemon.drivers.index.sqlite.filters import COLUMNS, LISTS
+from mnemon.logic.admission import unit
 from mnemon.logic.text import terms
 
 INSERT_ENTRY = (
@@ -28,6 +28,8 @@ SELECT_ENTRY = (
     + ", ".join(f"e.{c}" for c in COLUMNS)
     + " FROM entry e JOIN section s ON s.id = e.section JOIN body b ON b.row = e.row"
 )
+# One encoder for all rows: `json.dumps` with options makes a new one each time.
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BOOLEANS = {name for name, kind in FIELDS.items() if kind is bool}
 
 
@@ -36,9 +38,6 @@ def principals_text(principals: Sequence[str]) -> str:
 
 
 def entry_row(entry: Entry, row: int, generation: int, tenant: str, section: int) -> tuple[object, ...]:
-    unknown = entry.fields.keys() - FIELDS.keys()
-    if unknown:
-        raise InvalidArgument(f"unknown entry field {min(unknown)!r}; known: {', '.join(FIELDS)}", field=min(unknown))
     fields = entry.fields
     lists = {name: list(fields[name]) for name in LISTS if fields.get(name)}
     return (
@@ -50,20 +49,14 @@ def entry_row(entry: Entry, row: int, generation: int, tenant: str, section: int
         entry.kind,
         fields.get("ts") or 0,
         fields.get("seq") or 0,
-        json.dumps(lists, ensure_ascii=False) if lists else None,
+        _to_json(lists) if lists else None,
         *[fields.get(c) for c in COLUMNS],
     )
 
 
-def body_row(entry: Entry, row: int, dimension: int) -> tuple[object, ...]:
-    vector = None
-    if entry.vector is not None:
-        if entry.vector.shape != (dimension,):
-            raise InvalidArgument(
-                f"entry {entry.id} has a vector of {entry.vector.shape}, not {dimension}", field="vector"
-            )
-        vector = entry.vector.astype(np.float16).tobytes()
-    metadata = json.dumps(entry.metadata, ensure_ascii=False, separators=(",", ":"))
+def body_row(entry: Entry, row: int) -> tuple[object, ...]:
+    vector = None if entry.vector is None else unit(entry.vector).astype(np.float16).tobytes()
+    metadata = _to_json(entry.metadata)
     return (row, entry.text, metadata, array("Q", terms(entry.text)).tobytes(), vector)
 
 

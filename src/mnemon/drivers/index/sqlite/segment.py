@@ -82,7 +82,8 @@ class Segment:
         """Rows in which the leaf's terms stand one after the other."""
         mask = np.zeros(self.count, dtype=np.bool_)
         length = len(leaf.numbers)
-        at = np.flatnonzero(self.numbers[: len(self.numbers) - length + 1] == np.uint64(leaf.numbers[0]))
+        room = max(0, len(self.numbers) - length + 1)
+        at = np.flatnonzero(self.numbers[:room] == np.uint64(leaf.numbers[0]))
         for step, number in enumerate(leaf.numbers[1:], 1):
             at = at[self.numbers[at + step] == np.uint64(number)]
         begins, finishes = (self.ends.searchsorted(at + shift, side="right") for shift in (0, length - 1))

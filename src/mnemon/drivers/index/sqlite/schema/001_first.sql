@@ -11,7 +11,7 @@ CREATE UNIQUE INDEX generation_one_a_state ON generation (state);
 -- somebody's sections are found without looking at anybody else's. `epoch` grows when rows change or go; new rows only
 -- raise `last_row`.
 CREATE TABLE section (
-    id         INTEGER PRIMARY KEY,
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
     generation INTEGER NOT NULL,
     tenant     TEXT    NOT NULL,
     handle     TEXT    NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE entry (
     UNIQUE (generation, tenant, id)
 );
 CREATE INDEX entry_by_time ON entry (section, at, position);
-CREATE INDEX entry_by_session ON entry (section, session_id, position);
+CREATE INDEX entry_by_uri ON entry (section, uri, position);
 
 CREATE TABLE body (
     row      INTEGER PRIMARY KEY,

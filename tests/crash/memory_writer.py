@@ -1,0 +1,61 @@
+"""A process that writes sessions through the front door, saying what was acknowledged, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forkserver import Say, killer, serve
+
+from mnemon import AsyncMemory, Config
+from mnemon.engine import build, registry
+
+CONFIG = Config(background_worker=False)
+
+
+def words(turn_id: str) -> str:
+    """The words of a turn: the same in the writer and in whoever checks."""
+    return f"说过的话 {turn_id} what was said 😀 {turn_id}"
+
+
+def instrument(step: Callable[[str], None]) -> None:
+    """Archive and queue tell every step a crash could fall between."""
+
+    def driver(port: str, name: str) -> Any:
+        made = registry.driver(port, name)
+        return functools.partial(made, step=step) if port in ("archive", "queue") else made
+
+    build.driver = driver  # type: ignore[assignment]
+
+
+async def write(home: Path, run: str, say: Say, queue: str) -> None:
+    rng = random.Random(run)
+    config = Config(background_worker=False, queue_url=queue)
+    memory = AsyncMemory(home, embedder={"provider": "hash", "cache": False}, config=config)
+    await memory.parts.queue.recover()
+    say("ready")
+    for number in range(10_000):
+        fresh = rng.random() < 0.4
+        session = f"{run}-{number}" if fresh else f"shared{rng.randrange(2)}"
+        ids = [f"{run}-{number}-{i}" for i in range(rng.choice((1, 1, 4)))]
+        turns = [{"turn_id": i, "role": "user", "text": words(i)} for i in ids]
+        say("writing", session, *ids)
+        wait = rng.choice(("indexed", "indexed", "archived"))
+        result = await memory.session_write("t", "u", session, turns=turns, extract=False, mode="append", wait=wait)
+        assert result.status == "ok"
+        say("written", wait, session, *ids)
+        if rng.random() < 0.2:
+            await memory.run_jobs()
+
+
+def run(task: dict[str, Any], say: Say) -> None:
+    instrument(killer(task["kill_at"], say))
+    asyncio.run(write(Path(task["home"]), task["run"], say, task["queue"]))
+
+
+if __name__ == "__main__":
+    serve(run)
