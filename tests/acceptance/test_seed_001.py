@@ -120,10 +120,8 @@ def test_6_2_no_model_and_best_effort_writes_events_only(memory: Memory) -> None
 
 def test_6_2_1_a_completed_session_is_skipped_and_unseen_turns_are_named(memory: Memory) -> None:
     write(memory, "t", "u", "secret")
-    again = memory.session_write(
-        "t", "u", "s", turns=[{"turn_id": "t0001", "role": "user", "text": "secret"}, {"turn_id": "n", "role": "user", "text": "new"}],
-        extract=False,
-    )  # fmt: skip
+    turns = [{"turn_id": "t0001", "role": "user", "text": "secret"}, {"turn_id": "n", "role": "user", "text": "new"}]
+    again = memory.session_write("t", "u", "s", turns=turns, extract=False)
     assert again.status == "skipped_existing"
     assert any(d.what == "unseen_turns" and "n" in d.why for d in again.degraded)
     assert seen(memory, "t", "u") == {"secret"}

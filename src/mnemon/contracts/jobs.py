@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+MAX_LOST = 10
+
 
 class JobKind(StrEnum):
     DIGEST = "digest"
@@ -24,7 +26,11 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`lane` keeps order: jobs of one lane are claimed one after another, in the order they were put."""
+    """`lane` keeps order: jobs of one lane are claimed one after another, in the order they were put.
+
+    `attempts` counts tries that went wrong, `lost` workers that died with the job in hand: most of those deaths are
+    not the job's doing, so it survives more of them (`MAX_LOST`).
+    """
 
     job_id: str
     kind: JobKind
@@ -34,6 +40,7 @@ class Job:
     status: JobStatus = JobStatus.PENDING
     attempts: int = 0
     max_retries: int = 3
+    lost: int = 0
     created_at: datetime | None = None
     not_before: datetime | None = None
     claimed_by: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -92,6 +93,15 @@ class Turn(_Frozen):
     def _is_a_time(cls, value: str | None) -> str | None:
         if value is not None:
             parse_time(value)
+        return value
+
+    @field_validator("meta")
+    @classmethod
+    def _is_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode() if value else b""
+        except TypeError as error:
+            raise ValueError(f"holds what JSON cannot: {error}") from None
         return value
 
     @field_validator("text", "speaker", "turn_id")

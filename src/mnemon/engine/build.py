@@ -49,8 +49,23 @@ class Parts:
 def build(
     place: str | Path, config: Config, embedder: EmbedderChoice | None, clock: Clock | None, for_rebuild: bool
 ) -> Parts:
-    clock = clock or SystemClock()
     home, temporary = _home(place)
+    try:
+        return _assemble(home, temporary, config, embedder, clock or SystemClock(), for_rebuild)
+    except BaseException:
+        if temporary is not None:
+            temporary.cleanup()
+        raise
+
+
+def _assemble(
+    home: Path,
+    temporary: tempfile.TemporaryDirectory[str] | None,
+    config: Config,
+    embedder: EmbedderChoice | None,
+    clock: Clock,
+    for_rebuild: bool,
+) -> Parts:
     made, warnings = _embedder(config.embedder, embedder, home)
     archive: Archive = driver("archive", "fs")(home, clock, revisions_kept=config.revisions_kept)
     index = _index(config, home, made, for_rebuild)

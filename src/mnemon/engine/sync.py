@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.ports import Clock
 from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.build import EmbedderChoice, Parts
@@ -18,6 +19,14 @@ from mnemon.engine.memory import AsyncMemory
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+async def _contained(work: Coroutine[Any, Any, R]) -> tuple[R | None, BaseException | None]:
+    """What would end an event loop (Ctrl-C, sys.exit in a callback) is carried to the caller instead."""
+    try:
+        return await work, None
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        return None, stopped
 
 
 class _Loop:
@@ -29,7 +38,18 @@ class _Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if self._loop.is_closed():
+            work.close()
+            raise InvalidArgument("this memory is closed", field="memory")
+        future = asyncio.run_coroutine_threadsafe(_contained(work), self._loop)
+        try:
+            result, stopped = future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+        if stopped is not None:
+            raise stopped
+        return cast(R, result)
 
     def close(self) -> None:
         if self._loop.is_closed():

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mnemon.contracts.errors import InvalidArgument
-from mnemon.contracts.jobs import Job, JobKind, JobStatus
+from mnemon.contracts.jobs import MAX_LOST, Job, JobKind, JobStatus
 
 DEFAULT_LEASE = timedelta(minutes=5)
 WORKER_LOST = "the worker died or let its lease run out"
@@ -63,13 +63,12 @@ def failed(job: Job, error: str, *, retryable: bool, now: datetime, backoff: Bac
 
 
 def abandoned(job: Job) -> Job:
-    """A claimed job without a living worker. The lost try counts, so a job that kills its workers ends in failed."""
-    attempts = job.attempts + 1
-    over = attempts > job.max_retries
+    """A claimed job without a living worker. The loss counts, so a job that kills its workers ends in failed."""
+    lost = job.lost + 1
     return replace(
         job,
-        status=JobStatus.FAILED if over else JobStatus.PENDING,
-        attempts=attempts,
+        status=JobStatus.FAILED if lost > MAX_LOST else JobStatus.PENDING,
+        lost=lost,
         error=WORKER_LOST,
         claimed_by=None,
         lease_until=None,
@@ -87,6 +86,7 @@ def restarted(job: Job) -> Job:
         job,
         status=JobStatus.PENDING,
         attempts=0,
+        lost=0,
         error=None,
         claimed_by=None,
         lease_until=None,

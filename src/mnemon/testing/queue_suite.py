@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mnemon.contracts.errors import InvalidArgument, NotFound
-from mnemon.contracts.jobs import Job, JobKind, JobStatus
+from mnemon.contracts.jobs import MAX_LOST, Job, JobKind, JobStatus
 from mnemon.contracts.ports import Queue
 from mnemon.drivers.liveness import is_dead, worker_id
 from mnemon.testing.clock import FixedClock
@@ -162,7 +162,7 @@ class QueueContract:
         clock.tick(seconds=1)
         assert await queue.recover() == 1
         (again,) = await queue.claim("w2")
-        assert (again.job_id, again.attempts, again.claimed_by) == ("a", 1, "w2")
+        assert (again.job_id, again.lost, again.claimed_by) == ("a", 1, "w2")
         await queue.done("a")
         await queue.close()
 
@@ -265,7 +265,7 @@ class QueueContract:
         clock.tick(seconds=2)
         await queue.recover()
         late = await queue.fail("a", "late")
-        assert (late.status, late.attempts) == (JobStatus.PENDING, 1)
+        assert (late.status, late.attempts, late.lost) == (JobStatus.PENDING, 0, 1)
         await queue.done("a")
         assert await queue.list() == []
         await queue.close()
@@ -294,14 +294,14 @@ class QueueContract:
         self, queue_factory: QueueFactory, clock: FixedClock
     ) -> None:
         queue = queue_factory()
-        await queue.put([job("poison", max_retries=2)])
-        for _ in range(3):
+        await queue.put([job("poison")])
+        for _ in range(MAX_LOST + 1):
             assert ids(await queue.claim("w", lease=timedelta(seconds=1))) == ["poison"]
             clock.tick(seconds=2)
             assert await queue.recover() == 1
         assert await queue.claim("w") == []
         (dead,) = await queue.list(JobStatus.FAILED)
-        assert dead.attempts == 3
+        assert (dead.attempts, dead.lost) == (0, MAX_LOST + 1)
         assert dead.error
         await queue.close()
 

@@ -15,7 +15,8 @@ from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
 from mnemon.pipelines.index.indexing import Indexer
 
 LEASE = timedelta(minutes=5)
-CLAIM_LIMIT = 100
+# Few at a time: what a worker holds when it dies has to wait for somebody to notice.
+CLAIM_LIMIT = 10
 
 _log = logging.getLogger(__name__)
 

@@ -72,7 +72,7 @@ def ingest(
         print_json(result)
         return
     counts = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in result.counts.items())
-    console.print(f"[bold]{result.status}[/bold] {result.uri}\n{counts}", highlight=False)
+    console.print(f"[bold]{result.status}[/bold] {result.uri}\n{counts}", highlight=False, soft_wrap=True)
     for dropped in result.dropped[:20]:
         console.print(
             f"  dropped {dropped.turn_id} ({dropped.reason}) {dropped.raw_path}", markup=False, highlight=False

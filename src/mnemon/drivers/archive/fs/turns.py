@@ -94,7 +94,8 @@ class TurnFiles:
 
     def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
         key = record.key
-        if scope.tenant_id != key.tenant_id or not scope.sees(record.principals):
+        own = scope.steward or key.owner.principal in scope.principals
+        if scope.tenant_id != key.tenant_id or not own or not scope.sees(record.principals):
             raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
         folder = self._layout.make_session(key)
         with locked(folder):
