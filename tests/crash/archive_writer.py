@@ -1,23 +1,15 @@
-"""A process that fills an archive, saying each thing before and after it is done, until it is killed.
-
-`archive_writer.py HOME RUN ROUNDS` writes and says so on stdout; MNEMON_KILL_AT="step:n" makes it kill itself at the
-n-th occurrence of a step. `archive_writer.py --serve` stays warm and forks such a writer for every line of JSON it
-reads: {"home", "run", "rounds", "kill_at", "said"}, where `said` is the file the writer says things to. It answers
-with the writer's process id and, once the writer is dead, with its exit status.
-"""
+"""A process that fills an archive, saying each thing before and after it is done, until it is killed."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-import os
-import signal
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from forkserver import Say, killer, serve
 
 from mnemon.contracts.nodes import Edge, Shelf
 from mnemon.contracts.scope import SessionKey
@@ -47,22 +39,10 @@ def sessions(run: str) -> list[SessionKey]:
 
 
 class Writer:
-    def __init__(self, home: Path, run: str, say: Callable[..., None], kill_at: str) -> None:
+    def __init__(self, home: Path, run: str, say: Say, kill_at: str) -> None:
         self._run = run
         self._say = say
-        self._step_name, _, hits = kill_at.partition(":")
-        self._hits_left = int(hits or 0)
-        self._seen: set[str] = set()
-        self._archive = FsArchive(home, SystemClock(), step=self._step)
-
-    def _step(self, name: str) -> None:
-        if name not in self._seen:
-            self._seen.add(name)
-            self._say("step", name)
-        if name == self._step_name:
-            self._hits_left -= 1
-            if self._hits_left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+        self._archive = FsArchive(home, SystemClock(), step=killer(kill_at, say))
 
     async def write(self, rounds: int) -> None:
         for key in sessions(self._run):
@@ -133,35 +113,10 @@ class Writer:
         await self._archive.move_node(ANN, here, there)
 
 
-def sayer(fd: int) -> Callable[..., None]:
-    # One write a line: a kill cannot leave half of one.
-    return lambda *told: os.write(fd, (" ".join(told) + "\n").encode())
-
-
-def write(home: Path, run: str, rounds: int, say: Callable[..., None]) -> None:
-    asyncio.run(Writer(home, run, say, os.environ.get("MNEMON_KILL_AT", "")).write(rounds))
+def run(task: dict[str, Any], say: Say) -> None:
+    asyncio.run(Writer(Path(task["home"]), task["run"], say, task["kill_at"]).write(task["rounds"]))
     say("finished")
 
 
-def serve() -> None:
-    """No thread runs here, so a fork is as good as a fresh process and much faster."""
-    for line in sys.stdin:
-        asked = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            os.environ["MNEMON_KILL_AT"] = asked["kill_at"]
-            say = sayer(os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-            write(Path(asked["home"]), asked["run"], asked["rounds"], say)
-            os._exit(0)
-        sys.stdout.write(f"{pid}\n")
-        sys.stdout.flush()
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve()
-    else:
-        write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sayer(1))
+    serve(run)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from archive_writer import TREASURE, SystemClock, words
+from forkserver import Forks
 
 from mnemon.contracts.errors import NotFound
 from mnemon.contracts.nodes import NodeKey
@@ -31,46 +27,27 @@ ROUNDS = 30
 pytestmark = pytest.mark.crash
 
 
-class Server:
+class Server(Forks):
     """The warm process that forks writers."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(WRITER), "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def _answer(self) -> int:
-        assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
 
     def run(
         self, home: Path, run: str, kill_at: str = "", kill_after_s: float | None = None, rounds: int = ROUNDS
     ) -> tuple[int, str]:
         """How a writer ended, and what it said."""
         said = home.with_name(f"{home.name}.{run}.said")
-        asked: dict[str, Any] = {"home": str(home), "run": run, "rounds": rounds, "kill_at": kill_at}
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**asked, "said": str(said)}) + "\n")
-        self._process.stdin.flush()
-        pid = self._answer()
+        task = {"home": str(home), "run": run, "rounds": rounds, "kill_at": kill_at, "said": str(said)}
+        pid = self.start(task)
         if kill_after_s is not None:
             time.sleep(kill_after_s)
             with contextlib.suppress(ProcessLookupError):  # it may have finished by itself
                 os.kill(pid, signal.SIGKILL)
-        status = self._answer()
+        status = self.wait()
         return status, said.read_text() if said.exists() else ""
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server()
+    server = Server(WRITER)
     yield server
     server.close()
 
@@ -248,15 +225,3 @@ async def test_killed_at_random_times(server: Server, tmp_path: Path) -> None:
         await check(home, said)
     assert killed >= KILLS * 0.6
     assert heard >= KILLS
-
-
-async def test_a_writer_of_its_own_kills_itself(tmp_path: Path) -> None:
-    """The program as a program: a fresh interpreter, its switch in the environment."""
-    env = {**os.environ, "MNEMON_KILL_AT": "turns.before_sync:3"}
-    args = [sys.executable, str(WRITER), str(tmp_path / "home"), "r0", "5"]
-    done = await asyncio.to_thread(subprocess.run, args, env=env, capture_output=True, text=True, timeout=30)
-    assert done.returncode == -9
-    said = Said()
-    said.hear(done.stdout)
-    assert said.acknowledgements > 0
-    await check(tmp_path / "home", said)
