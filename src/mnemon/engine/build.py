@@ -11,7 +11,6 @@ from typing import Any, cast
 
 from mnemon.contracts.errors import InvalidArgument, MissingExtra
 from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
-from mnemon.drivers.embed.hash import WARNING as HASH_WARNING
 from mnemon.drivers.liveness import worker_id
 from mnemon.engine.clock import SystemClock
 from mnemon.engine.config import Config, EmbedderConfig
@@ -158,10 +157,12 @@ def _make_embedder(config: EmbedderConfig) -> tuple[Embedder, tuple[str, ...]]:
             except MissingExtra as missing:
                 if config.provider == "local":
                     raise
-                return driver("embed", "hash")(), (f"{HASH_WARNING} ({missing})",)
+                spare = driver("embed", "hash")()
+                return spare, (f"{spare.warning} ({missing})",)
             return local, ()
         case "hash":
-            return driver("embed", "hash")(), (HASH_WARNING,)
+            plain = driver("embed", "hash")()
+            return plain, (plain.warning,)
         case "openai":
             dimension = config.dimension or _DIMENSIONS.get(config.model, 0)
             for name, value in (("model", config.model), ("base_url", config.base_url), ("dimension", dimension)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,7 +23,8 @@ def check_entries(scope: Scope, entries: Iterable[Entry], dimension: int) -> Non
         if not entry.principals or not scope.sees(entry.principals):
             raise refused(entry)
         for name, value in entry.fields.items():
-            _check_field(entry, name, value)
+            if type(value) is not str or _ENTRY_FIELDS.get(name) is not str:
+                _check_field(entry, name, value)
         if entry.vector is not None:
             _check_vector(f"entry {entry.id}", entry.vector, dimension)
         _check_stored(entry)
@@ -48,9 +49,9 @@ def check_limit(limit: int) -> None:
 
 def unit(vector: Vector) -> Vector:
     """The vector with length one, so that a product is a cosine; one of length zero is like nothing."""
-    wide = vector.astype(np.float64)
-    length = float(np.linalg.norm(wide))
-    return (wide / length).astype(np.float32) if length else vector.astype(np.float32)
+    plain = np.asarray(vector, dtype=np.float32)
+    length = math.sqrt(float(plain @ plain))
+    return plain / np.float32(length) if length else plain
 
 
 def _check_field(entry: Entry, name: str, value: object) -> None:
@@ -75,14 +76,24 @@ def _fits(kind: type, value: object) -> bool:
 def _check_vector(whose: str, vector: Vector, dimension: int) -> None:
     if vector.shape != (dimension,):
         raise InvalidArgument(f"{whose} has a vector of shape {vector.shape}, not ({dimension},)", field="vector")
-    if not np.isfinite(vector).all():
+    if not math.isfinite(float(vector @ vector)):
         raise InvalidArgument(f"{whose} has a vector with a number that is not finite", field="vector")
 
 
 def _check_stored(entry: Entry) -> None:
     """Text that is no Unicode (half a surrogate pair) or metadata that is no JSON can be kept nowhere."""
-    kept: Sequence[object] = (entry.id, entry.kind, entry.principals, entry.text, entry.fields, entry.metadata)
+    strings = [v for v in entry.fields.values() if type(v) is str]
+    lists = [v for v in entry.fields.values() if isinstance(v, list | tuple)]
     try:
-        json.dumps(kept, ensure_ascii=False).encode()
+        "".join((entry.id, entry.kind, entry.text, *entry.principals, *strings)).encode()
+        if lists or not _is_plain(entry.metadata):
+            json.dumps((lists, entry.metadata), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"entry {entry.id!a} cannot be stored: {str(error)!a}", field="entry") from None
+
+
+def _is_plain(metadata: dict[str, object]) -> bool:
+    """Nothing but ASCII strings and None: certainly JSON, and much faster to see than to write out."""
+    return all(value is None or (type(value) is str and value.isascii()) for value in metadata.values()) and all(
+        type(key) is str and key.isascii() for key in metadata
+    )

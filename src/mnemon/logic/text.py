@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from threading import Lock
 
 import snowballstemmer
 
@@ -22,16 +21,12 @@ _CJK = (
 )
 _PIECES = re.compile(rf"([{_CJK}]+)|([^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*)")
 _IS_CJK = re.compile(rf"[{_CJK}]")
-# A character and what joins with it when it is normalised: accents, voicing marks, the vowels and finals of Hangul.
-_CLUSTERS = re.compile(r".[\u0300-\u036f\u1160-\u11ff\u3099\u309a\uff9e\uff9f]*", re.DOTALL)
 
 GAP = 0
 WORD_BIT = 1 << 63
 PAIR_BIT = 1 << 62
 _CODE_POINT_BITS = 21
 
-_stemmer = snowballstemmer.stemmer("english")
-_stemming = Lock()  # a stemmer keeps the word it works on in itself
 _numbers: dict[str, int] = {}
 _NUMBERS_KEPT = 500_000
 
@@ -42,7 +37,7 @@ def is_cjk(char: str) -> bool:
 
 def fold(word: str) -> str:
     """One spelling for every way of writing a word: full-width forms, case, curly apostrophes."""
-    return unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
+    return _nfkc(word).casefold().replace("’", "'")
 
 
 def word_number(word: str) -> int:
@@ -59,8 +54,8 @@ def word_number(word: str) -> int:
 
 
 def _stem(word: str) -> str:
-    with _stemming:
-        return str(_stemmer.stemWord(word))
+    """A stemmer of its own each time: it keeps the word it works on in itself, and threads would mix them up."""
+    return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
 def pair(first: int, second: int) -> int:
@@ -81,7 +76,7 @@ def terms(text: str) -> list[int]:
     """The numbers of a text in order; a GAP stands where characters are parted by something else."""
     out: list[int] = []
     after_run = False
-    for run, word in _PIECES.findall(unicodedata.normalize("NFKC", text)):
+    for run, word in _PIECES.findall(_nfkc(text)):
         if run:
             if after_run:
                 out.append(GAP)
@@ -109,12 +104,27 @@ def _normalized(text: str) -> tuple[str, list[int], list[int]]:
     out: list[str] = []
     begins: list[int] = []
     ends: list[int] = []
-    for cluster in _CLUSTERS.finditer(text):
-        plain = unicodedata.normalize("NFKC", cluster[0])
+    start = 0
+    for end in range(1, len(text) + 1):
+        if end < len(text) and _joins(text[start:end], text[end]):
+            continue
+        plain = _nfkc(text[start:end])
         out.append(plain)
-        begins += [cluster.start()] * len(plain)
-        ends += [cluster.end()] * len(plain)
+        begins += [start] * len(plain)
+        ends += [end] * len(plain)
+        start = end
     return "".join(out), begins, ends
+
+
+def _joins(before: str, char: str) -> bool:
+    """Does a character become one with what stands before it: an accent, a voicing mark, a vowel of Hangul?"""
+    if char.isascii():
+        return False
+    return unicodedata.combining(char) != 0 or _nfkc(before + char) != _nfkc(before) + _nfkc(char)
+
+
+def _nfkc(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
 
 
 def grams(numbers: Sequence[int]) -> list[int]:

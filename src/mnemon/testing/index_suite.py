@@ -591,7 +591,7 @@ class IndexContract:
             sign = -1 if order in ("newest", "position_desc") else 1
             return sign * first, sign * second, e.id
 
-        expected = ids(sorted(rows, key=key))
+        expected = [e.id for e in sorted(rows, key=key)]
         for limit in (1, 7, 70, 1000):
             assert ids(await listed(index, ALICE, EVERYTHING, order, limit)) == expected
         where = every(Eq("kind", "node"), Not(Missing("ts")))

@@ -53,7 +53,37 @@ def decoder(strict: bool) -> json.JSONDecoder:
 
 
 def check_tree(value: object, place: Place) -> None:
-    """Walk without recursion, so that depth itself can be judged; raises `MalformedInput` with the exact path."""
+    """Raises `MalformedInput` with the exact path of what is wrong; almost always nothing is, and no path is built."""
+    if not _is_sound(value, 1):
+        _find_fault(value, place)
+
+
+def _is_sound(node: object, depth: int) -> bool:
+    kind = type(node)
+    if kind is str:
+        return _is_unicode(node)  # type: ignore[arg-type]
+    if kind is dict:
+        return depth <= MAX_DEPTH and all(
+            type(key) is str and _is_unicode(key) and _is_sound(child, depth + 1)
+            for key, child in node.items()  # type: ignore[attr-defined]
+        )
+    if kind is list:
+        return depth <= MAX_DEPTH and all(_is_sound(child, depth + 1) for child in node)  # type: ignore[attr-defined]
+    return node is None or kind is bool
+
+
+def _is_unicode(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _find_fault(value: object, place: Place) -> None:
+    """Walk without recursion, so that depth itself can be judged."""
     stack: list[tuple[object, Place, int]] = [(value, place, 1)]
     while stack:
         node, here, depth = stack.pop()

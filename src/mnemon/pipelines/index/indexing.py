@@ -11,7 +11,7 @@ from mnemon.contracts.ports import Archive, Embedder, Index
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.logic.ids import marker_id
-from mnemon.pipelines.index.projection import marker_entry, turn_entry
+from mnemon.pipelines.index.projection import marker_entry, turn_entries
 
 # Turns of one transaction: readers see a session of up to this many turns wholly or not at all.
 BATCH = 2_000
@@ -54,6 +54,6 @@ class Indexer:
 
     async def _add(self, scope: Scope, record: SessionRecord, turns: Sequence[StoredTurn]) -> int:
         vectors = await self.embedder.embed_texts([t.turn.text for t in turns])
-        entries = [turn_entry(record, t, v) for t, v in zip(turns, vectors, strict=True)]
+        entries = turn_entries(record, turns, vectors)
         await self.index.upsert(scope, [*entries, marker_entry(record, turns[-1])])
         return len(turns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mnemon.contracts.entries import EmbeddingVector, Entry
@@ -13,33 +14,44 @@ MARKER = "session_marker"
 SOURCE = "locomo_text_pipeline"
 
 
-def turn_entry(record: SessionRecord, stored: StoredTurn, vector: EmbeddingVector | None) -> Entry:
-    turn, key = stored.turn, record.key
+def turn_entries(record: SessionRecord, turns: Sequence[StoredTurn], vectors: Sequence[EmbeddingVector]) -> list[Entry]:
+    key = record.key
+    same = {
+        "uri": key.uri,
+        "session_id": key.session_id,
+        "domain": "dialog",
+        "source": SOURCE,
+        "modality": "text",
+        "published": True,
+        "kept": True,
+    }
+    return [
+        Entry(
+            id=turn_id(key, stored.turn.turn_id),
+            principals=record.principals,
+            text=stored.turn.text,
+            kind=TURN,
+            fields={
+                **same,
+                "seq": stored.seq,
+                "ts": stored.ts_ms,
+                "role": str(stored.turn.role),
+                "speaker": stored.turn.speaker,
+                "turn_id": stored.turn.turn_id,
+            },
+            metadata=_metadata(stored),
+            vector=vector.dense_vector,
+        )
+        for stored, vector in zip(turns, vectors, strict=True)
+    ]
+
+
+def _metadata(stored: StoredTurn) -> dict[str, Any]:
+    turn = stored.turn
     metadata: dict[str, Any] = {"archived_at": stored.archived_at.isoformat(), "timestamp_iso": turn.timestamp_iso}
     if turn.attachments:
         metadata["attachments"] = [a.model_dump(mode="json", exclude_defaults=True) for a in turn.attachments]
-    return Entry(
-        id=turn_id(key, turn.turn_id),
-        principals=record.principals,
-        text=turn.text,
-        kind=TURN,
-        fields={
-            "uri": key.uri,
-            "session_id": key.session_id,
-            "seq": stored.seq,
-            "ts": stored.ts_ms,
-            "role": turn.role.value,
-            "speaker": turn.speaker,
-            "turn_id": turn.turn_id,
-            "domain": "dialog",
-            "source": SOURCE,
-            "modality": "text",
-            "published": True,
-            "kept": True,
-        },
-        metadata=metadata,
-        vector=vector.dense_vector if vector else None,
-    )
+    return metadata
 
 
 def marker_entry(record: SessionRecord, last: StoredTurn) -> Entry:

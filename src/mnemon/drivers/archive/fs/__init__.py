@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -63,6 +64,9 @@ class FsArchive:
         self._logs = LogFiles(self._layout, clock, entropy, step)
 
     async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        if self._turns.is_quick(key, turns):
+            with suppress(BlockingIOError):  # somebody else holds the session: wait for them in a thread
+                return self._turns.append(scope, key, turns, wait=False)
         return await asyncio.to_thread(self._turns.append, scope, key, turns)
 
     async def read_turns(

@@ -70,12 +70,15 @@ def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "fil
 
 
 @contextmanager
-def locked(folder: Path, shared: bool = False) -> Iterator[None]:
-    """Hold a folder against other threads and processes; a crash lets go of it."""
+def locked(folder: Path, shared: bool = False, wait: bool = True) -> Iterator[None]:
+    """Hold a folder against other threads and processes; a crash lets go of it.
+
+    Without `wait`, `BlockingIOError` where somebody else holds it."""
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     while True:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            fcntl.flock(fd, how)
             # Who held it before may have deleted it, and somebody else made a new one: that one is to be held.
             if os.path.samestat(os.fstat(fd), os.stat(folder)):  # noqa: PTH116  this is hot
                 yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from mnemon.drivers.archive.fs.layout import SESSION, TURNS, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 
 _OPEN_SESSIONS = 512
+_FEW = 8
+_FAST_S = 0.002
 
 
 @dataclass(slots=True)
@@ -57,9 +60,9 @@ def turn_body(turn: Turn) -> bytes:
 
 
 @contextmanager
-def _session_locked(folder: Path, key: SessionKey) -> Iterator[None]:
+def _session_locked(folder: Path, key: SessionKey, wait: bool) -> Iterator[None]:
     try:
-        with locked(folder):
+        with locked(folder, wait=wait):
             yield
     except FileNotFoundError:
         raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id) from None
@@ -81,6 +84,7 @@ class TurnFiles:
         self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
         self._page_ends: dict[SessionKey, _Bookmark] = {}
         self._guard = Lock()
+        self._sync_s = 0.0  # a running average
 
     # --- the session's page
 
@@ -136,25 +140,35 @@ class TurnFiles:
 
     # --- the words
 
-    def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+    def is_quick(self, key: SessionKey, turns: Sequence[Turn]) -> bool:
+        """A few turns behind a known tail, on a disk that syncs fast: a thread would cost more than the append."""
+        return len(turns) <= _FEW and key in self._tails and self._sync_s < _FAST_S
+
+    def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn], wait: bool = True) -> AppendResult:
         folder = self._layout.session(key)
         if scope.tenant_id != key.tenant_id:
             raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
-        with _session_locked(folder, key):
+        with _session_locked(folder, key, wait):
             tail = self._tail(scope, key, folder)
-            new, bodies, repeated = self._unseen(tail, key, turns)
+            new, bodies, prints = self._unseen(tail, key, turns)
+            repeated = len(turns) - len(new)
             if not new:
                 return AppendResult((), repeated, tail.count, tail.head)
             at = self._clock.now()
             data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
             with self._blobs.held(key.tenant_id, blobs_named(new)):
+                begun = time.perf_counter()
                 tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
+                self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
             tail.count, tail.head = tail.count + len(new), head
-            tail.seen.update((t.turn_id, _fingerprint(b)) for t, b in zip(new, bodies, strict=True))
+            tail.seen.update(prints)
         stored = tuple(StoredTurn(t, m.seq, at, m.chain) for t, m in zip(new, made, strict=True))
         return AppendResult(stored, repeated, made[-1].seq, head)
 
-    def _unseen(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> tuple[list[Turn], list[bytes], int]:
+    def _unseen(
+        self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]
+    ) -> tuple[list[Turn], list[bytes], dict[str, bytes]]:
+        """The turns the session does not hold yet, their lines, and their fingerprints by id."""
         new: list[Turn] = []
         bodies: list[bytes] = []
         batch: dict[str, bytes] = {}
@@ -172,7 +186,7 @@ class TurnFiles:
                     "words are never rewritten: use a new turn_id or a new session_id",
                     turn_id=turn.turn_id,
                 )
-        return new, bodies, len(turns) - len(new)
+        return new, bodies, batch
 
     def _tail(self, scope: Scope, key: SessionKey, folder: Path) -> _Tail:
         with self._guard:

@@ -47,7 +47,9 @@ def parse_place(url: str) -> Place:
         raise InvalidArgument("a Qdrant URL is qdrant://host:6333/collection or qdrant://local/folder", field="url")
     options = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
     if unknown := options.keys() - set(_KNOWN):
-        raise InvalidArgument(f"unknown option {min(unknown)!r} in a Qdrant URL; known: {', '.join(_KNOWN)}", field="url")
+        raise InvalidArgument(
+            f"unknown option {min(unknown)!r} in a Qdrant URL; known: {', '.join(_KNOWN)}", field="url"
+        )
     path = unquote(split.path.removeprefix("/"))
     if split.netloc == "local":
         return Place(_named(options.get("collection", "")), folder=str(Path(path).expanduser().absolute()))
@@ -78,9 +80,7 @@ _sharing = Lock()
 
 def connect(place: Place) -> AsyncQdrantClient:
     if place.server:
-        return AsyncQdrantClient(
-            url=place.server, api_key=place.api_key, timeout=_TIMEOUT_S, check_compatibility=False
-        )
+        return AsyncQdrantClient(url=place.server, api_key=place.api_key, timeout=_TIMEOUT_S, check_compatibility=False)
     with _sharing:
         key = _key(place)
         client, users = _shared.get(key) or (_open_local(place), 0)

@@ -27,7 +27,7 @@ from mnemon.drivers.index.sqlite.rows import (
     INSERT_BODY,
     INSERT_ENTRY,
     SELECT_ENTRY,
-    body_row,
+    body_columns,
     entry_of,
     entry_row,
     principals_text,
@@ -160,7 +160,7 @@ class SqliteIndex:
     def _upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
         tenant = scope.tenant_id
         last = {e.id: e for e in entries}  # an id given twice: the later one counts
-        bodies = [body_row(e, 0) for e in last.values()]
+        bodies = body_columns(list(last.values()))
         with self._writing, clear_errors(self._path), transaction(self._writer):
             generation = self._generation_for_writing()
             self._remove(self._replaced(generation, scope, last))
@@ -176,7 +176,7 @@ class SqliteIndex:
                 rows.append(entry_row(entry, row, generation, tenant, sections[key]))
             first = row - len(rows) + 1
             self._writer.executemany(INSERT_ENTRY, rows)
-            self._writer.executemany(INSERT_BODY, [(first + i, *b[1:]) for i, b in enumerate(bodies)])
+            self._writer.executemany(INSERT_BODY, [(first + i, *b) for i, b in enumerate(bodies)])
             self._writer.executemany(
                 "UPDATE section SET last_row = ? WHERE id = ?", [(row, s) for s in sections.values()]
             )
@@ -319,22 +319,33 @@ class SqliteIndex:
         kinds, rest = split_kinds(ask.where)
         if rest == EVERYTHING and self._reading.acquire(blocking=False):
             try:
-                with self._one_state():
-                    if (segments := self._at_hand(scope, kinds)) is not None:
-                        return self._rank(scope, ask, query, rest, segments)
+                if (hits := self._from_memory(scope, ask, query, kinds)) is not None:
+                    return hits
             finally:
                 self._reading.release()
         return await asyncio.to_thread(self._search, scope, ask, query, kinds, rest)
 
-    def _at_hand(self, scope: Scope, kinds: frozenset[str] | None) -> list[Segment] | None:
+    def _from_memory(
+        self, scope: Scope, ask: Ask, query: Query | None, kinds: frozenset[str] | None
+    ) -> list[Hit] | None:
         """Everything in memory and little of it: then a thread would cost more than the search. Else None."""
-        if self._read_version() != self._version:
+        with clear_errors(self._path):
+            if self._read_version() != self._version:
+                return None
+        known = self._sections.known(self._generation, scope)
+        if known is None:
             return None
-        sections = self._visible(scope, kinds)
+        sections = known if kinds is None else [s for s in known if s.kind in kinds]
         if not self._sections.is_warm(sections):
             return None
         segments = self._sections.segments(sections, self._built_with[1])
-        return segments if sum(s.count for s in segments) <= _INLINE_ROWS else None
+        if sum([s.count for s in segments]) > _INLINE_ROWS:
+            return None
+        found = ranking.best(segments, self._scores(ask, query, segments), ask.limit, ask.after, ask.min_score)
+        try:
+            return [Hit(segment.entries[at], score) for score, _, segment, at in found]
+        except KeyError:  # a row nobody has found before has to be read first
+            return None
 
     def _search(
         self, scope: Scope, ask: Ask, query: Query | None, kinds: frozenset[str] | None, rest: Where
@@ -345,14 +356,16 @@ class SqliteIndex:
             self._sections.make_room()
         return hits
 
-    def _rank(self, scope: Scope, ask: Ask, query: Query | None, rest: Where, segments: list[Segment]) -> list[Hit]:
+    def _scores(self, ask: Ask, query: Query | None, segments: list[Segment]) -> ranking.Scores:
         if query is not None:
-            scores = ranking.by_words(segments, query)
-        elif ask.vector is not None:
-            self._check_model()
-            scores = ranking.by_vector(segments, unit(ask.vector))
-        else:
+            return ranking.by_words(segments, query)
+        if ask.vector is None:
             raise Internal("a search without a question")
+        self._check_model()
+        return ranking.by_vector(segments, unit(ask.vector))
+
+    def _rank(self, scope: Scope, ask: Ask, query: Query | None, rest: Where, segments: list[Segment]) -> list[Hit]:
+        scores = self._scores(ask, query, segments)
         if rest != EVERYTHING and not is_selective(rest) and sum(s.count for s in segments) > _PREFILTER_ROWS:
             found = self._walk(rest, segments, scores, ask)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -20,7 +21,7 @@ def connect(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
         try:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             # What is deleted is overwritten: forgetting must not leave words in free pages.
             connection.execute("PRAGMA secure_delete = ON")
@@ -29,6 +30,20 @@ def connect(path: Path) -> sqlite3.Connection:
             connection.close()
             raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Several processes may open a new file at once; for this one change SQLite does not wait by itself."""
+    deadline = time.monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import numpy as np
 from mnemon.contracts.entries import Entry
 from mnemon.contracts.filters import FIELDS
 from mnemon.drivers.index.sqlite.filters import COLUMNS, LISTS
-from mnemon.logic.admission import unit
 from mnemon.logic.text import terms
 
 INSERT_ENTRY = (
@@ -54,10 +53,24 @@ def entry_row(entry: Entry, row: int, generation: int, tenant: str, section: int
     )
 
 
-def body_row(entry: Entry, row: int) -> tuple[object, ...]:
-    vector = None if entry.vector is None else unit(entry.vector).astype(np.float16).tobytes()
-    metadata = _to_json(entry.metadata)
-    return (row, entry.text, metadata, array("Q", terms(entry.text)).tobytes(), vector)
+def body_columns(entries: Sequence[Entry]) -> list[tuple[object, ...]]:
+    """Words, metadata, terms and vector of each entry, in the order of the table."""
+    return [
+        (e.text, _to_json(e.metadata), array("Q", terms(e.text)).tobytes(), v)
+        for e, v in zip(entries, _packed_vectors(entries), strict=True)
+    ]
+
+
+def _packed_vectors(entries: Sequence[Entry]) -> list[bytes | None]:
+    """Vectors of length one as 16-bit floats; all of them in one go, since one by one costs more than storing them."""
+    given = [e.vector for e in entries if e.vector is not None]
+    if not given:
+        return [None] * len(entries)
+    matrix = np.stack(given).astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    small = (matrix / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float16)
+    rows = iter(small)
+    return [None if e.vector is None else next(rows).tobytes() for e in entries]
 
 
 def entry_of(row: tuple[Any, ...]) -> Entry:

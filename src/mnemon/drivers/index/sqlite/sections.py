@@ -63,9 +63,13 @@ class Sections:
         self._views.clear()
         self._loaded.clear()
 
+    def known(self, generation: int, scope: Scope) -> list[Section] | None:
+        """What `visible` would give, if that is known without asking the file."""
+        return self._views.get((generation, scope))
+
     def visible(self, generation: int, scope: Scope) -> list[Section]:
         """The sections a scope sees: found by handle, kept when every principal is the caller's."""
-        known = self._views.get((generation, scope))
+        known = self.known(generation, scope)
         if known is None:
             values: list[object] = [generation, scope.tenant_id]
             sql = _FIND
@@ -81,10 +85,11 @@ class Sections:
         return known
 
     def is_warm(self, sections: list[Section]) -> bool:
-        return all(
-            (there := self._loaded.get(s.id)) and there.epoch == s.epoch and there.last_row == s.last_row
-            for s in sections
-        )
+        for section in sections:
+            there = self._loaded.get(section.id)
+            if there is None or there.epoch != section.epoch or there.last_row != section.last_row:
+                return False
+        return True
 
     def segments(self, sections: list[Section], dimension: int) -> list[Segment]:
         """Their rows in memory, read from the file only where they are new."""

@@ -120,7 +120,7 @@ def _invert(
     fresh = np.ones(len(grams), dtype=np.bool_)
     fresh[1:] = (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1])
     at = np.flatnonzero(fresh)
-    counts = np.diff(np.append(at, len(grams))).astype(np.float32)
+    counts = np.diff(np.append(at, len(grams))).astype(np.float64)  # to the last bit what `lexical.weight` says
     grams, posted = grams[at], owners[at].astype(np.int32)
     norm = lexical.K1 * (1 - lexical.B + lexical.B * lengths[posted] / lexical.REFERENCE_LENGTH)
     weights = (counts * (lexical.K1 + 1) / (counts + norm)).astype(np.float32)
