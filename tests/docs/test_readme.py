@@ -61,6 +61,7 @@ def test_shell_block(name: str, line: int, code: str, tmp_path: Path) -> None:
     if is_setup and name != "README.md":
         pytest.skip("the same two commands as in README.md, which are run there")
     if is_setup:
+        del env["PYTHONWARNINGS"]  # pip's own warnings are not ours
         # scripts/test inside a test would run itself: it installs and checks everything and collects, but runs nothing.
         env["PYTEST_ADDOPTS"] = "--collect-only -q"
     cwd = ROOT if is_setup else tmp_path

@@ -21,7 +21,7 @@ BODIES = [json.dumps({"n": n, "text": "字 \u2028 😀"}, ensure_ascii=False).en
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.jsonl"
-    data, _, _ = chainlog.chained(BODIES, AT, 0, START, bytes(48))
+    data, _ = chainlog.chained(BODIES, AT, 0, START, bytes(48))
     chainlog.append(str(path), data, 0)
     return path
 
@@ -96,8 +96,8 @@ def test_a_tombstone_keeps_the_chain_and_nothing_of_the_words(log: Path) -> None
 
 
 def test_the_same_words_have_another_digest_each_time() -> None:
-    _, one = chainlog.render(1, AT, b"{}", START, b"a" * 16)
-    _, two = chainlog.render(1, AT, b"{}", START, b"b" * 16)
+    _, one = chainlog.render(1, AT.isoformat().encode(), b"{}", START, b"a" * 16)
+    _, two = chainlog.render(1, AT.isoformat().encode(), b"{}", START, b"b" * 16)
     assert one != two
 
 
@@ -142,7 +142,7 @@ def test_a_changed_line_end_is_not_a_torn_tail(log: Path) -> None:
 def test_appending_cuts_off_what_is_torn(log: Path) -> None:
     size = log.stat().st_size
     log.write_bytes(log.read_bytes() + b'{"seq":4,"at"')
-    data, _, _ = chainlog.chained([b"{}"], AT, 3, list(chainlog.lines(log))[-1].chain, bytes(16))
+    data, _ = chainlog.chained([b"{}"], AT, 3, list(chainlog.lines(log))[-1].chain, bytes(16))
     inode, new = chainlog.append(str(log), data, size)
     assert (inode, new) == (log.stat().st_ino, log.stat().st_size)
     assert [line.seq for line in chainlog.lines(log)] == [1, 2, 3, 4]

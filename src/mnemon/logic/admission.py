@@ -19,9 +19,12 @@ _LARGEST = 1 << 63
 
 def check_entries(scope: Scope, entries: Iterable[Entry], dimension: int) -> None:
     """Refuse everything when one entry cannot be taken, and say which and why."""
+    allowed: set[tuple[str, ...]] = set()
     for entry in entries:
-        if not entry.principals or not scope.sees(entry.principals):
-            raise refused(entry)
+        if entry.principals not in allowed:
+            if not entry.principals or not scope.sees(entry.principals):
+                raise refused(entry)
+            allowed.add(entry.principals)
         for name, value in entry.fields.items():
             if type(value) is not str or _ENTRY_FIELDS.get(name) is not str:
                 _check_field(entry, name, value)

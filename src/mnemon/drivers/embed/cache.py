@@ -15,8 +15,7 @@ import numpy as np
 from mnemon.contracts.entries import EmbeddingVector, Vector
 from mnemon.contracts.errors import EmbedderFailed
 from mnemon.contracts.ports import Embedder, Purpose
-
-BUSY_TIMEOUT_S = 30.0
+from mnemon.drivers.sqlite_file import open_file
 
 # `space` is the hash of model and purpose, `text` the hash of the text: a text can be forgotten in every space at once.
 # `used` counts calls, not seconds.
@@ -127,11 +126,8 @@ class CachedEmbedder:
             return self._connect(file)
 
     def _connect(self, path: Path | str) -> sqlite3.Connection:
-        db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        db = open_file(path, synchronous="NORMAL")
         try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA secure_delete = ON")  # forgotten is overwritten
             db.executescript(SCHEMA)
             self._bytes = self._size(db)[1]
         except sqlite3.DatabaseError:

@@ -34,7 +34,6 @@ STEPS = (
     "queue.claim.after_sync",
     "queue.done.before_unlink",
     "queue.done.after_unlink",
-    "queue.done.after_sync",
     "queue.fail.after_write",
     "queue.fail.after_stamp",
     "queue.fail.after_rename",
@@ -224,9 +223,8 @@ class FsQueue:
             found = self._find(job_id)
             if found:
                 self._step("queue.done.before_unlink")
+                # Not synced: after a power cut the job may come back and be done once more, which changes nothing.
                 self._remove(*found)
-                _sync_folder(self._dirs[found[0]])
-                self._step("queue.done.after_sync")
 
     def _remove(self, status: JobStatus, name: str) -> None:
         (self._dirs[status] / name).unlink()

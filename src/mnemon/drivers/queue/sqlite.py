@@ -15,6 +15,7 @@ from mnemon.contracts.errors import Busy, NotFound
 from mnemon.contracts.jobs import Job, JobStatus, QueueStats
 from mnemon.contracts.ports import Clock
 from mnemon.drivers.liveness import is_dead
+from mnemon.drivers.sqlite_file import open_file
 from mnemon.logic import jobs as rules
 
 STEPS = (
@@ -32,8 +33,6 @@ STEPS = (
     "queue.recover.after_commit",
 )
 """Where a crash test may kill the process."""
-
-BUSY_TIMEOUT_S = 30.0
 
 # `body` is the job; the other columns repeat what is looked for. `due` is in microseconds since 1970.
 SCHEMA = """
@@ -113,9 +112,7 @@ class SqliteQueue:
         self._guard = threading.Lock()
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+        self._db = open_file(path)
         with self._transaction():
             for statement in SCHEMA.split(";"):
                 self._db.execute(statement)

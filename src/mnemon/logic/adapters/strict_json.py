@@ -58,23 +58,21 @@ def check_tree(value: object, place: Place) -> None:
         _find_fault(value, place)
 
 
-def _is_sound(node: object, depth: int) -> bool:
+def _is_sound(node: Any, depth: int) -> bool:
     kind = type(node)
     if kind is str:
-        return _is_unicode(node)  # type: ignore[arg-type]
-    if kind is dict:
-        return depth <= MAX_DEPTH and all(
-            type(key) is str and _is_unicode(key) and _is_sound(child, depth + 1)
-            for key, child in node.items()  # type: ignore[attr-defined]
-        )
-    if kind is list:
-        return depth <= MAX_DEPTH and all(_is_sound(child, depth + 1) for child in node)  # type: ignore[attr-defined]
+        return node.isascii() or _is_unicode(node)
+    if kind is dict and depth <= MAX_DEPTH:
+        for key, child in node.items():
+            if type(key) is not str or not _is_unicode(key) or not _is_sound(child, depth + 1):
+                return False
+        return True
+    if kind is list and depth <= MAX_DEPTH:
+        return all(_is_sound(child, depth + 1) for child in node)
     return node is None or kind is bool
 
 
 def _is_unicode(text: str) -> bool:
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:

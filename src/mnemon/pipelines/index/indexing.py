@@ -23,11 +23,19 @@ class Indexer:
     index: Index
     embedder: Embedder
 
-    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
-        """Bring one session up to date and return how many turns were indexed.
+    async def index_fresh(self, record: SessionRecord, fresh: Sequence[StoredTurn]) -> int:
+        """Turns just archived: where they follow the marker directly, the archive need not be read again."""
+        scope = Scope.steward_of(record.tenant_id)
+        if fresh and fresh[0].seq == await self._indexed(scope, record.key) + 1:
+            return await self._add(scope, record, fresh)
+        return await self.index_session(record.key)
 
-        `fresh` are turns just archived: where they follow the marker directly, the archive need not be read again.
-        """
+    async def _indexed(self, scope: Scope, key: SessionKey) -> int:
+        marker = await self.index.get(scope, [marker_id(key)])
+        return int(marker[0].fields["seq"]) if marker else 0
+
+    async def index_session(self, key: SessionKey) -> int:
+        """Bring one session up to date and return how many turns were indexed."""
         scope = Scope.steward_of(key.tenant_id)
         record = await self.archive.read_session(scope, key)
         if record is None:
@@ -35,8 +43,6 @@ class Indexer:
             return 0
         marker = next(iter(await self.index.get(scope, [marker_id(key)])), None)
         done = int(marker.fields["seq"]) if marker else 0
-        if fresh and fresh[0].seq == done + 1:
-            return await self._add(scope, record, fresh)
         if marker is not None and not await self._agrees(scope, key, marker):
             await self.index.delete(scope, Eq("uri", key.uri))
             done = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from mnemon.contracts.entries import EmbeddingVector, Entry
@@ -46,9 +48,14 @@ def turn_entries(record: SessionRecord, turns: Sequence[StoredTurn], vectors: Se
     ]
 
 
+@lru_cache(maxsize=256)
+def _iso(moment: datetime) -> str:
+    return moment.isoformat()  # turns archived together share their moment
+
+
 def _metadata(stored: StoredTurn) -> dict[str, Any]:
     turn = stored.turn
-    metadata: dict[str, Any] = {"archived_at": stored.archived_at.isoformat(), "timestamp_iso": turn.timestamp_iso}
+    metadata: dict[str, Any] = {"archived_at": _iso(stored.archived_at), "timestamp_iso": turn.timestamp_iso}
     if turn.attachments:
         metadata["attachments"] = [a.model_dump(mode="json", exclude_defaults=True) for a in turn.attachments]
     return metadata

@@ -69,7 +69,7 @@ class SessionWriter:
         appended = await self._append(scope, key, intake)
         record = await self._complete(scope, record, appended)
         steps.timed("archive_ms", begun)
-        indexed = await self._index(key, job, appended.fresh, wait, steps)
+        indexed = await self._index(record, job, appended.fresh, wait, steps)
         steps.timed("total_ms", begun)
         counts: dict[str, Any] = {
             "events_written": appended.written,
@@ -167,7 +167,9 @@ class SessionWriter:
                     raise
                 record = newer
 
-    async def _index(self, key: SessionKey, job: Job | None, fresh: list[StoredTurn], wait: Wait, steps: _Steps) -> int:
+    async def _index(
+        self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], wait: Wait, steps: _Steps
+    ) -> int:
         """Read your writes, or leave it to the worker. A replica that fails is lag, not loss."""
         begun = time.perf_counter()
         if wait == "archived":
@@ -176,7 +178,7 @@ class SessionWriter:
             steps.degraded.append(Degraded("index_pending", "the worker indexes it; wait='archived' was asked for"))
             return 0
         try:
-            indexed = await self.indexer.index_session(key, fresh)
+            indexed = await self.indexer.index_fresh(record, fresh)
         except MnemonError as error:
             steps.degraded.append(Degraded("index_pending", f"{error}; the worker will try again"))
             if job is not None:

@@ -65,9 +65,9 @@ def _link(previous: str, seq: int, digest: str) -> str:
     return hashlib.sha256(f"{previous}\n{seq}\n{digest}".encode()).hexdigest()
 
 
-def render(seq: int, at: datetime, body: bytes, previous: str, salt: bytes) -> tuple[bytes, str]:
+def render(seq: int, when: bytes, body: bytes, previous: str, salt: bytes) -> tuple[bytes, str]:
     """A new line and its chain."""
-    when, salted = at.isoformat().encode(), salt.hex().encode()
+    salted = salt.hex().encode()
     chain = _link(previous, seq, _digest(salted, when, body))
     line = b'{"seq":%d,"at":"%b","salt":"%b","chain":"%b","body":%b}\n' % (seq, when, salted, chain.encode(), body)
     return line, chain
@@ -181,15 +181,13 @@ def settle(path: Path) -> None:
     sync_dir(path.parent)
 
 
-def chained(
-    bodies: Sequence[bytes], at: datetime, seq: int, head: str, entropy: bytes
-) -> tuple[bytes, list[Line], str]:
-    """New lines for bodies after line `seq` with chain `head`: their bytes, themselves, and the new head."""
+def chained(bodies: Sequence[bytes], at: datetime, seq: int, head: str, entropy: bytes) -> tuple[bytes, list[str]]:
+    """New lines for bodies after line `seq` with chain `head`: their bytes, and the chain of each."""
+    when = at.isoformat().encode()
     out: list[bytes] = []
-    made: list[Line] = []
+    chains: list[str] = []
     for i, body in enumerate(bodies):
-        seq += 1
-        raw, head = render(seq, at, body, head, entropy[16 * i : 16 * i + 16])
+        raw, head = render(seq + i + 1, when, body, head, entropy[16 * i : 16 * i + 16])
         out.append(raw)
-        made.append(Line(seq, at, head, body))
-    return b"".join(out), made, head
+        chains.append(head)
+    return b"".join(out), chains

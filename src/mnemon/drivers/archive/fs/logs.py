@@ -68,11 +68,12 @@ class LogFiles:
         with locked(folder):
             tail = self._tail(folder, scope.tenant_id, log)
             at = self._clock.now()
-            data, made, head = chainlog.chained(raw, at, tail.seq, tail.head, self._entropy(16 * len(raw)))
-            if made:
+            data, chains = chainlog.chained(raw, at, tail.seq, tail.head, self._entropy(16 * len(raw)))
+            if chains:
                 _, size = chainlog.append(str(tail.path), data, tail.size, self._step, log)
-                self._tails[folder] = _Tail(tail.path, size, tail.seq + len(made), head)
-        return [LogLine(m.seq, at, dict(b), m.chain) for m, b in zip(made, bodies, strict=True)]
+                self._tails[folder] = _Tail(tail.path, size, tail.seq + len(chains), chains[-1])
+        lines = enumerate(zip(bodies, chains, strict=True), tail.seq + 1)
+        return [LogLine(seq, at, dict(body), chain) for seq, (body, chain) in lines]
 
     def _tail(self, folder: Path, tenant_id: str, log: LogName) -> _Tail:
         """The segment to write to; read again only when somebody else has written."""

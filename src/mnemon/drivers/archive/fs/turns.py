@@ -155,15 +155,16 @@ class TurnFiles:
             if not new:
                 return AppendResult((), repeated, tail.count, tail.head)
             at = self._clock.now()
-            data, made, head = chainlog.chained(bodies, at, tail.count, tail.head, self._entropy(16 * len(bodies)))
+            before = tail.count
+            data, chains = chainlog.chained(bodies, at, before, tail.head, self._entropy(16 * len(bodies)))
             with self._blobs.held(key.tenant_id, blobs_named(new)):
                 begun = time.perf_counter()
                 tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
                 self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
-            tail.count, tail.head = tail.count + len(new), head
+            tail.count, tail.head = before + len(new), chains[-1]
             tail.seen.update(prints)
-        stored = tuple(StoredTurn(t, m.seq, at, m.chain) for t, m in zip(new, made, strict=True))
-        return AppendResult(stored, repeated, made[-1].seq, head)
+        stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
+        return AppendResult(stored, repeated, stored[-1].seq, chains[-1])
 
     def _unseen(
         self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]

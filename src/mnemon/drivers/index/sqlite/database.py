@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
 from mnemon.contracts.errors import Busy, Corrupt, InvalidArgument, Unavailable
-
-_BUSY_MS = 30_000
+from mnemon.drivers.sqlite_file import BUSY_S, open_file
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection several threads may take turns with; commits are on the disk when they return."""
     with clear_errors(path):
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
-        try:
-            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-            _use_wal(connection)
-            connection.execute("PRAGMA synchronous = FULL")
-            # What is deleted is overwritten: forgetting must not leave words in free pages.
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("PRAGMA cache_size = -32000")
-        except sqlite3.Error:
-            connection.close()
-            raise
+        connection = open_file(path)
+        connection.execute("PRAGMA cache_size = -32000")
     return connection
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """Several processes may open a new file at once; for this one change SQLite does not wait by itself."""
-    deadline = time.monotonic() + _BUSY_MS / 1000
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 @contextmanager
@@ -53,7 +27,7 @@ def clear_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            raise Busy(f"{path.name}: another process has been writing for {_BUSY_MS // 1000} s; try again") from None
+            raise Busy(f"{path.name}: another process has been writing for {BUSY_S} s; try again") from None
         raise Unavailable(f"{path.name}: {error}") from error
     except sqlite3.ProgrammingError as error:
         raise Unavailable(f"{path.name}: {error}") from error
