@@ -66,7 +66,7 @@ class Chroma:
 
     def __init__(self, home: Path) -> None:
         client = chromadb.PersistentClient(str(home), settings=Settings(anonymized_telemetry=False))
-        self._rows = client.create_collection("t", metadata={"hnsw:space": "cosine"}, embedding_function=None)
+        self._rows = client.create_collection("rows", metadata={"hnsw:space": "cosine"}, embedding_function=None)
 
     def insert(self, rows: list[Row]) -> None:
         ids, owners, texts, vectors = zip(*rows, strict=True)
@@ -151,12 +151,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--owners", type=int, default=200)
     parser.add_argument("--large", type=int, default=5_000)
+    parser.add_argument("--only-mnemon", action="store_true")
     parser.add_argument("--queries", type=int, default=150)
     parser.add_argument("--dir", type=Path, default=Path.cwd())
     options = parser.parse_args()
     data = corpus(options.owners, options.large)
     loop = asyncio.new_event_loop()
     makers: list[Callable[[Path], Engine]] = [lambda home: Mnemon(home, loop), Chroma, QdrantLocal]
+    if options.only_mnemon:
+        makers = makers[:1]
     found = []
     for number, make in enumerate(makers):
         home = Path(tempfile.mkdtemp(dir=options.dir, prefix="mnemon-bench-"))

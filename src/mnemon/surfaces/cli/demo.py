@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 
 import click
 from rich.rule import Rule
 
 from mnemon.engine.sync import BoundMemory, Memory
-from mnemon.surfaces.cli.options import opened, shared
+from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_degraded, print_hits, print_json
 
 TENANT, USER = "demo", "lin"
@@ -23,7 +23,7 @@ MEANING = ("What am I allergic to?", "我妹妹住在哪里？", "晚上睡不�
 
 @click.command()
 @shared
-def demo(home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def demo(place: Place) -> None:
     """Ingest a bilingual conversation and answer questions in both languages with the words that prove it.
 
     Uses a temporary folder unless --home is given on the command line.
@@ -31,13 +31,13 @@ def demo(home: str, config: Path | None, embedder: str | None, as_json: bool) ->
     with ExitStack() as stack:
         source = click.get_current_context().get_parameter_source("home")
         if source is click.core.ParameterSource.DEFAULT:
-            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemon-demo-"))
-        memory = stack.enter_context(opened(home, config, embedder))
-        shown = _ingest(memory, as_json)
+            place = replace(place, home=stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemon-demo-")))
+        memory = stack.enter_context(place.open())
+        shown = _ingest(memory, place.as_json)
         bound = memory.bind(TENANT, USER)
-        answers = _ask(bound, as_json)
+        answers = _ask(bound, place.as_json)
         proof = memory.verify()
-        if as_json:
+        if place.as_json:
             print_json({"sessions": shown, "answers": answers, "verified": proof.ok, "turns": proof.turns})
             return
         console.print(Rule("proof"))

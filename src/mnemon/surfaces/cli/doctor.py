@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sqlite3
 from importlib.util import find_spec
-from pathlib import Path
 
 import click
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from mnemon.contracts.errors import MnemonError
 from mnemon.contracts.results import Status
-from mnemon.surfaces.cli.options import opened, shared
+from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_json
 
 Check = tuple[str, bool, str]
@@ -27,7 +26,7 @@ BETTER = (
 
 @click.command()
 @shared
-def doctor(home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def doctor(place: Place) -> None:
     """Check the installation, the embedder in use, and the memory itself."""
     checks: list[Check] = [
         ("python", True, platform.python_version()),
@@ -35,11 +34,11 @@ def doctor(home: str, config: Path | None, embedder: str | None, as_json: bool) 
         *_extras(),
     ]
     try:
-        with opened(home, config, embedder, for_rebuild=True) as memory:
+        with place.open(for_rebuild=True) as memory:
             checks += _state(memory.status())
     except MnemonError as error:
         checks.append(("memory", False, error.message))
-    if as_json:
+    if place.as_json:
         print_json({"checks": [{"name": n, "ok": ok, "detail": detail} for n, ok, detail in checks]})
         return
     table = Table("", "check", "finding")

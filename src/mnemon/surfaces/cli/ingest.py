@@ -11,7 +11,7 @@ import click
 from mnemon.contracts.turns import InputFormat
 from mnemon.engine.memory import Stages, Visibility
 from mnemon.pipelines.write.session import Wait
-from mnemon.surfaces.cli.options import opened, scoped, shared
+from mnemon.surfaces.cli.options import Place, Who, scoped, shared
 from mnemon.surfaces.cli.output import console, print_degraded, print_json
 
 
@@ -30,19 +30,13 @@ def ingest(
     file: Path,
     input_format: str | None,
     session: str | None,
-    tenant: str,
-    user: str,
-    product: str | None,
-    group: str | None,
+    who: Who,
     visibility: str,
     stages: str,
     append: bool,
     redact: bool | None,
     wait: str,
-    home: str,
-    config: Path | None,
-    embedder: str | None,
-    as_json: bool,
+    place: Place,
 ) -> None:
     """Keep a chat export word for word. FILE may be - for standard input.
 
@@ -52,15 +46,15 @@ def ingest(
     if from_stdin and session is None:
         raise click.UsageError("--session is needed when reading from standard input")
     raw: Path | BinaryIO = sys.stdin.buffer if from_stdin else file
-    with opened(home, config, embedder) as memory, console.status("reading, archiving, indexing …"):
+    with place.open() as memory, console.status("reading, archiving, indexing …"):
         result = memory.session_write(
-            tenant,
-            user,
+            who.tenant,
+            who.user,
             session or file.stem,
             raw=raw,
             input_format=input_format,
-            product_id=product,
-            group_id=group,
+            product_id=who.product,
+            group_id=who.group,
             visibility=cast(Visibility, visibility),  # the engine checks these three and names the choices
             extract=False,
             stages=cast(Stages, stages),
@@ -68,7 +62,7 @@ def ingest(
             redact=redact,
             wait=cast(Wait, wait),
         )
-    if as_json:
+    if place.as_json:
         print_json(result)
         return
     counts = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in result.counts.items())

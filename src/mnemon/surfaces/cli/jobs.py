@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path
 
 import click
 from rich.table import Table
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from mnemon.contracts.jobs import Job
 from mnemon.engine.memory import AsyncMemory
-from mnemon.surfaces.cli.options import opened, read_config, shared
+from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_json
 
 
@@ -23,21 +22,21 @@ def jobs() -> None:
 
 @jobs.command("list")
 @click.option("--status", help="pending, claimed or failed. Default: all.")
-@click.option("--limit", default=50, show_default=True)
+@click.option("--limit", default=50, show_default=True, help="How many at most.")
 @shared
-def list_(status: str | None, limit: int, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def list_(status: str | None, limit: int, place: Place) -> None:
     """Jobs, oldest first."""
-    with opened(home, config, embedder, for_rebuild=True) as memory:
-        _print(memory.jobs(status, limit), as_json)
+    with place.open(for_rebuild=True) as memory:
+        _print(memory.jobs(status, limit), place.as_json)
 
 
 @jobs.command()
 @click.argument("job_id")
 @shared
-def retry(job_id: str, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def retry(job_id: str, place: Place) -> None:
     """A failed job, once more from the start."""
-    with opened(home, config, embedder, for_rebuild=True) as memory:
-        _print([memory.retry_job(job_id)], as_json)
+    with place.open(for_rebuild=True) as memory:
+        _print([memory.retry_job(job_id)], place.as_json)
 
 
 def _print(found: list[Job], as_json: bool) -> None:
@@ -54,22 +53,22 @@ def _print(found: list[Job], as_json: bool) -> None:
 @click.command()
 @click.option("--once", is_flag=True, help="Do what is due and stop.")
 @shared
-def worker(once: bool, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def worker(once: bool, place: Place) -> None:
     """Do jobs until stopped (Ctrl-C or SIGTERM): the job under way is finished first."""
-    result = asyncio.run(_work(once, home, config, embedder))
-    if as_json:
+    result = asyncio.run(_work(once, place))
+    if place.as_json:
         print_json(result)
     else:
         console.print(f"{result['succeeded']} jobs done, {result['failed']} failed", highlight=False)
 
 
-async def _work(once: bool, home: str, config: Path | None, embedder: str | None) -> dict[str, int]:
+async def _work(once: bool, place: Place) -> dict[str, int]:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     total = {"succeeded": 0, "failed": 0}
-    async with AsyncMemory(home, config=read_config(home, config), embedder=embedder) as memory:
+    async with AsyncMemory(place.home, config=place.read_config(), embedder=place.embedder) as memory:
         while True:
             result = await memory.run_jobs()
             total["succeeded"] += result.succeeded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mnemon.surfaces.cli.options import opened, shared
+from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_json
 
 
@@ -16,19 +16,11 @@ from mnemon.surfaces.cli.output import console, print_json
 @click.option("--tenant", help="Only this tenant. Default: all.")
 @click.option("--user", help="Only this user of the tenant.")
 @shared
-def export(
-    file: Path,
-    tenant: str | None,
-    user: str | None,
-    home: str,
-    config: Path | None,
-    embedder: str | None,
-    as_json: bool,
-) -> None:
+def export(file: Path, tenant: str | None, user: str | None, place: Place) -> None:
     """Write everything, one tenant or one user to FILE; also a consistent backup while others write."""
-    with opened(home, config, embedder, for_rebuild=True) as memory, console.status("copying …"):
+    with place.open(for_rebuild=True) as memory, console.status("copying …"):
         result = memory.export(file, tenant_id=tenant, user_id=user)
-    if as_json:
+    if place.as_json:
         print_json(result)
         return
     console.print(f"{result.files} files, {result.bytes:,} bytes → {result.path}", markup=False, highlight=False)
@@ -37,11 +29,11 @@ def export(
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @shared
-def import_(file: Path, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def import_(file: Path, place: Place) -> None:
     """Take over an export. What is here is never overwritten; what differs is named. Exit code 5 then."""
-    with opened(home, config, embedder) as memory, console.status("checking, copying, indexing …"):
+    with place.open() as memory, console.status("checking, copying, indexing …"):
         result = memory.import_archive(file)
-    if as_json:
+    if place.as_json:
         print_json(result)
     else:
         console.print(

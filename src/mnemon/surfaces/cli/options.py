@@ -1,57 +1,119 @@
-"""Options every command shares, and the memory they open."""
+"""Options every command shares, bundled: where the memory is, who asks, and what is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from mnemon.engine.config import FILE, Config
-from mnemon.engine.sync import Memory
+from mnemon.engine.sync import BoundMemory, Memory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SHARED = (
-    click.option("--home", default="./data", show_default=True, envvar="MNEMON_HOME", help="The folder of the memory."),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        envvar="MNEMON_CONFIG",
-        help=f"A configuration file (TOML). Default: {FILE} in the home folder, if there is one.",
-    ),
-    click.option("--embedder", help="local, openai or hash; default: what the configuration says."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-)
-_SCOPE = (
-    click.option("--tenant", required=True, help="The tenant."),
-    click.option("--user", required=True, help="The user."),
-    click.option("--product", help="The product the user speaks through."),
-    click.option("--group", help="The group the user speaks in."),
-)
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the memory is, and how to print."""
+
+    home: str
+    config: Path | None
+    embedder: str | None
+    as_json: bool
+
+    def read_config(self) -> Config:
+        beside = Path(self.home) / FILE
+        return Config.load(self.config or (beside if beside.exists() else None))
+
+    def open(self, *, for_rebuild: bool = False) -> Memory:
+        return Memory(self.home, config=self.read_config(), embedder=self.embedder, for_rebuild=for_rebuild)
 
 
-def _with(options: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The person a command speaks for."""
+
+    tenant: str
+    user: str
+    product: str | None
+    group: str | None
+
+    def bind(self, memory: Memory) -> BoundMemory:
+        return memory.bind(self.tenant, self.user, self.product, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which messages a command looks at."""
+
+    role: str | None
+    since: str | None
+    until: str | None
+    session: str | None
+
+    def as_filter(self) -> dict[str, Any]:
+        span = {"since": self.since, "until": self.until}
+        given = {"role": self.role, "session_id": self.session, "time_range": span}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _bundle(name: str, kind: type, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
+    """A decorator that adds options to a command and hands their values over as one object."""
+    fields = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+
     def decorate(function: F) -> F:
+        @wraps(function)
+        def call(**given: Any) -> Any:
+            bundle = kind(**{field: given.pop(field) for field in fields})
+            return function(**given, **{name: bundle})
+
+        decorated: Any = call
         for option in reversed(options):
-            function = option(function)
-        return function
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
 
     return decorate
 
 
-shared = _with(_SHARED)
-scoped = _with(_SCOPE)
-
-
-def read_config(home: str, config: Path | None) -> Config:
-    beside = Path(home) / FILE
-    return Config.load(config or (beside if beside.exists() else None))
-
-
-def opened(home: str, config: Path | None, embedder: str | None, *, for_rebuild: bool = False) -> Memory:
-    return Memory(home, config=read_config(home, config), embedder=embedder, for_rebuild=for_rebuild)
+shared = _bundle(
+    "place",
+    Place,
+    (
+        click.option("--home", default="./data", show_default=True, envvar="MNEMON_HOME", help="The memory's folder."),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            envvar="MNEMON_CONFIG",
+            help=f"A configuration file (TOML). Default: {FILE} in the home folder, if there is one.",
+        ),
+        click.option("--embedder", help="local, openai or hash; default: what the configuration says."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ),
+)
+scoped = _bundle(
+    "who",
+    Who,
+    (
+        click.option("--tenant", required=True, help="The tenant."),
+        click.option("--user", required=True, help="The user."),
+        click.option("--product", help="The product the user speaks through."),
+        click.option("--group", help="The group the user speaks in."),
+    ),
+)
+filtered = _bundle(
+    "kept",
+    Kept,
+    (
+        click.option("--role", help="user, assistant, tool or system."),
+        click.option("--since", help="From this time on (ISO 8601)."),
+        click.option("--until", help="Before this time (ISO 8601)."),
+        click.option("--session", help="Only this session."),
+    ),
+)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

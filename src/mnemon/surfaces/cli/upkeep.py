@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from mnemon.surfaces.cli.options import opened, shared
+from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, errors, print_defects, print_json
 
 _tenant = click.option("--tenant", help="Only this tenant. Default: all.")
@@ -17,11 +16,11 @@ _tenant = click.option("--tenant", help="Only this tenant. Default: all.")
 
 @click.command()
 @shared
-def status(home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def status(place: Place) -> None:
     """What there is, how it is found, and what waits."""
-    with opened(home, config, embedder, for_rebuild=True) as memory:
+    with place.open(for_rebuild=True) as memory:
         state = memory.status()
-    if as_json:
+    if place.as_json:
         print_json(state)
         return
     table = Table(show_header=False, box=None)
@@ -47,13 +46,11 @@ def status(home: str, config: Path | None, embedder: str | None, as_json: bool) 
 @_tenant
 @click.option("--index/--no-index", "check_index", default=True, help="Also compare the index with the words.")
 @shared
-def verify(
-    tenant: str | None, check_index: bool, home: str, config: Path | None, embedder: str | None, as_json: bool
-) -> None:
+def verify(tenant: str | None, check_index: bool, place: Place) -> None:
     """Prove that nothing was changed: every hash, chain and pointer. Exit code 1 if anything is wrong."""
-    with opened(home, config, embedder, for_rebuild=True) as memory, console.status("reading every byte …"):
+    with place.open(for_rebuild=True) as memory, console.status("reading every byte …"):
         report = memory.verify(tenant, check_index)
-    if as_json:
+    if place.as_json:
         print_json({"ok": report.ok, "report": report})
     else:
         found = (
@@ -69,11 +66,11 @@ def verify(
 @click.command()
 @_tenant
 @shared
-def repair(tenant: str | None, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def repair(tenant: str | None, place: Place) -> None:
     """Finish what a crash cut off, record what people edited by hand, index what the index lacks."""
-    with opened(home, config, embedder) as memory:
+    with place.open() as memory:
         result = memory.repair(tenant)
-    if as_json:
+    if place.as_json:
         print_json(result)
         return
     for item in result.repairs:
@@ -88,7 +85,7 @@ def repair(tenant: str | None, home: str, config: Path | None, embedder: str | N
 @click.command()
 @click.option("--restart", is_flag=True, help="Begin anew instead of going on with an unfinished rebuild.")
 @shared
-def rebuild(restart: bool, home: str, config: Path | None, embedder: str | None, as_json: bool) -> None:
+def rebuild(restart: bool, place: Place) -> None:
     """Make the index anew from the archive, also with another embedder. Can be interrupted and run again."""
     bar = Progress(
         TextColumn("{task.description}"),
@@ -96,16 +93,16 @@ def rebuild(restart: bool, home: str, config: Path | None, embedder: str | None,
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=errors,
-        disable=as_json,
+        disable=place.as_json,
     )
-    with opened(home, config, embedder, for_rebuild=True) as memory, bar:
+    with place.open(for_rebuild=True) as memory, bar:
         task = bar.add_task("sessions", total=None)
 
         def progress(done: int, total: int, turns: int) -> None:
             bar.update(task, completed=done, total=total, description=f"sessions ({turns} turns)")
 
         result = memory.rebuild(restart=restart, progress=progress)
-    if as_json:
+    if place.as_json:
         print_json(result)
         return
     console.print(

@@ -44,6 +44,7 @@ CACHE_BYTES = 256 << 20
 _INLINE_ROWS = 5_000  # a scan this small is over before a thread would have started
 _PREFILTER_ROWS = 2_000
 _BATCH = 500
+_SMALL_SEGMENT = 256
 
 
 class SqliteIndex:
@@ -403,8 +404,10 @@ class SqliteIndex:
         return passed[: ask.limit]
 
     def _fill(self, found: list[ranking.Found]) -> None:
-        """Read the entries of hits that are not in memory yet."""
+        """Read the entries of hits that are not in memory yet; of a small segment all, since they will be asked for."""
         missing = {int(s.rows[at]): (s, at) for _, _, s, at in found if at not in s.entries}
+        for segment in {id(s): s for s, _ in missing.values() if s.count <= _SMALL_SEGMENT}.values():
+            missing |= {int(r): (segment, at) for at, r in enumerate(segment.rows) if at not in segment.entries}
         rows = list(missing)
         for start in range(0, len(rows), _BATCH):
             part = rows[start : start + _BATCH]
