@@ -117,7 +117,8 @@ class Index(Protocol):
         ...
 
     async def search(self, scope: Scope, ask: Ask) -> list[Hit]:
-        """Best first, ties by id. Vectors: cosine. Words: BM25 over what the scope sees."""
+        """Best first, ties by id. Vectors: cosine. Words: BM25 with the statistics of what the scope sees of the kinds
+        asked for at the top of the filter."""
         ...
 
     async def scroll(

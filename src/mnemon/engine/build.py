@@ -142,7 +142,7 @@ def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path)
     elif choice is not None:
         config = replace(config, provider=choice)
     made, warnings = _make_embedder(config)
-    if config.cache:
+    if config.cache and made.semantic:  # what costs nothing to compute is not worth keeping
         purpose_matters = config.provider == "openai"
         made = driver("embed", "cache")(made, home / "embeddings.db", purpose_matters=purpose_matters)
     return made, warnings

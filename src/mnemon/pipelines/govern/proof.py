@@ -13,6 +13,8 @@ from mnemon.logic.ids import turn_id
 from mnemon.pipelines.index.catchup import orphans
 from mnemon.pipelines.index.projection import TURN
 
+_PAGE = 1_000
+
 
 async def verify(archive: Archive, index: Index | None, tenant_id: str | None) -> VerifyReport:
     """All tenants, or one. With an index, its rows are compared word for word; differences there are notes: it is a
@@ -31,20 +33,23 @@ async def verify(archive: Archive, index: Index | None, tenant_id: str | None) -
 
 
 async def _compare(archive: Archive, index: Index, scope: Scope, record: SessionRecord) -> list[Defect]:
-    kept = {turn_id(record.key, t.turn.turn_id): t.turn.text for t in await archive.read_turns(scope, record.key)}
-    held: dict[str, str] = {}
-    cursor: str | None = None
-    while True:
-        page = await index.scroll(scope, every(Eq("kind", TURN), Eq("uri", record.key.uri)), "position", 500, cursor)
-        held.update((e.id, e.text) for e in page.entries)
-        if (cursor := page.next_cursor) is None:
-            break
+    """Page by page, so that a long session costs no more memory than a short one."""
+    key = record.key
+    after = here = missing = stale = 0
+    while turns := await archive.read_turns(scope, key, after, _PAGE):
+        after = turns[-1].seq
+        words = {turn_id(key, t.turn.turn_id): t.turn.text for t in turns}
+        held = {e.id: e.text for e in await index.get(scope, list(words))}
+        here += len(held)
+        missing += len(words) - len(held)
+        stale += sum(held[i] != words[i] for i in held)
+    extra = await index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri))) - here
     found = [
-        ("index_missing", len(kept.keys() - held.keys()), "turns are not indexed"),
-        ("index_extra", len(held.keys() - kept.keys()), "indexed turns are not in the archive"),
-        ("index_stale", sum(held[i] != kept[i] for i in kept.keys() & held.keys()), "indexed turns have other words"),
+        ("index_missing", missing, "turns are not indexed"),
+        ("index_extra", extra, "indexed turns are not in the archive"),
+        ("index_stale", stale, "indexed turns have other words"),
     ]
-    return [Defect(record.key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
+    return [Defect(key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
 
 
 def _add(whole: VerifyReport, part: VerifyReport) -> None:
