@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from mnemon.contracts.errors import InvalidArgument, MissingExtra
+from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
 from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
 from mnemon.drivers.liveness import worker_id
 from mnemon.engine.clock import SystemClock
@@ -127,7 +127,14 @@ def _queue(config: Config, home: Path, clock: Clock) -> Queue:
 def redactor(config: Config) -> Redactor:
     """The patterns of the configuration, or those that come with the package."""
     own = config.redaction_patterns
-    return Redactor(tomllib.loads(Path(own).read_text(encoding="utf-8")) if own else default_patterns())
+    if not own:
+        return Redactor(default_patterns())
+    try:
+        return Redactor(tomllib.loads(Path(own).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {own}", field="redaction_patterns") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidArgument(f"{own}: {error}", field="redaction_patterns") from None
 
 
 def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path) -> tuple[Embedder, tuple[str, ...]]:

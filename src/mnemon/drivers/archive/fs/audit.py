@@ -248,14 +248,17 @@ class Audit:
             path = self._layout.revisions(key) / f"{version}.json"
             self._defect(path, "missing", f"the copy of version {version} is not here")
 
-    def _revisions(self) -> None:
-        root = self._root / "revisions"
+    def _files_under(self, root: Path) -> Iterator[Path]:
         for path in sorted(root.rglob("*")) if root.is_dir() else []:
             if path.is_dir():
                 continue
             if path.name.startswith(TEMPORARY):
                 self._leftover(path)
-                continue
+            else:
+                yield path
+
+    def _revisions(self) -> None:
+        for path in self._files_under(self._root / "revisions"):
             self.report.revisions += 1
             with self._reading(path):
                 self._copy(path)
@@ -290,13 +293,7 @@ class Audit:
                     self.report.log_lines += holds
 
     def _blobs(self) -> None:
-        root = self._root / "blobs"
-        for path in sorted(root.rglob("*")) if root.is_dir() else []:
-            if path.is_dir():
-                continue
-            if path.name.startswith(TEMPORARY):
-                self._leftover(path)
-                continue
+        for path in self._files_under(self._root / "blobs"):
             self.report.blobs += 1
             with self._reading(path):
                 self._blob(path)

@@ -149,7 +149,7 @@ class TurnFiles:
         if scope.tenant_id != key.tenant_id:
             raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
         with _session_locked(folder, key, wait):
-            tail = self._tail(scope, key, folder)
+            tail = self._tail(scope, key, folder, wait)
             new, bodies, prints = self._unseen(tail, key, turns)
             repeated = len(turns) - len(new)
             if not new:
@@ -189,7 +189,7 @@ class TurnFiles:
                 )
         return new, bodies, batch
 
-    def _tail(self, scope: Scope, key: SessionKey, folder: Path) -> _Tail:
+    def _tail(self, scope: Scope, key: SessionKey, folder: Path, wait: bool) -> _Tail:
         with self._guard:
             tail = self._tails.get(key)
             if tail is not None:
@@ -200,6 +200,8 @@ class TurnFiles:
         except FileNotFoundError:
             there = (0, 0)
         if tail is None or (tail.inode, tail.size) != there:
+            if not wait:
+                raise BlockingIOError  # somebody else has written, and reading that takes a while
             tail = self._scan_tail(self._visible_record(scope, key), folder / TURNS, there[0])
             with self._guard:
                 self._tails[key] = tail
