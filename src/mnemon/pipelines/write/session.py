@@ -18,7 +18,7 @@ from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
 from mnemon.contracts.turns import Turn
 from mnemon.pipelines.index.indexing import BATCH, Indexer
-from mnemon.pipelines.index.worker import LEASE, index_job
+from mnemon.pipelines.index.worker import LEASE, index_job, lease_kept
 from mnemon.pipelines.write.intake import LISTED, Intake
 
 Mode = Literal["once", "append"]
@@ -178,7 +178,8 @@ class SessionWriter:
             steps.degraded.append(Degraded("index_pending", "the worker indexes it; wait='archived' was asked for"))
             return 0
         try:
-            indexed = await self.indexer.index_fresh(record, fresh)
+            async with lease_kept(self.queue, self.worker, [job.job_id] if job else []):
+                indexed = await self.indexer.index_fresh(record, fresh)
         except MnemonError as error:
             steps.degraded.append(Degraded("index_pending", f"{error}; the worker will try again"))
             if job is not None:
