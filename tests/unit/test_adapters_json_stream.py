@@ -82,7 +82,7 @@ def test_a_border_may_cut_escapes_numbers_and_words(block: int, monkeypatch: pyt
         ('{"messages": [1,\n', "messages[1]", 2, "ends inside messages[1]"),
         ('{"messages": [1]', "", 1, "expected `,` or `}`"),
         ('{"messages"', "messages", 1, "expected `:`"),
-        ('{"messages": [1, {"a": 1,}]}', "messages[1]", 1, "property name"),
+        ('{"messages": [1, {"a": 1, b}]}', "messages[1]", 1, "property name"),
         ('{"messages": [1, {"a" 1}]}', "messages[1]", 1, "':' delimiter"),
         ('{"messages": [1 2]}', "messages[0]", 1, "expected `,` or `]`"),
         ("[1,]", "[1]", 1, "found ']'"),
