@@ -26,7 +26,7 @@ def check_entries(scope: Scope, entries: Iterable[Entry], dimension: int) -> Non
                 raise refused(entry)
             allowed.add(entry.principals)
         for name, value in entry.fields.items():
-            if type(value) is not str or _ENTRY_FIELDS.get(name) is not str:
+            if not _is_usual(_ENTRY_FIELDS.get(name), value):
                 _check_field(entry, name, value)
         if entry.vector is not None:
             _check_vector(f"entry {entry.id}", entry.vector, dimension)
@@ -64,6 +64,10 @@ def _check_field(entry: Entry, name: str, value: object) -> None:
         raise InvalidArgument(f"entry {entry.id} has an unknown field {name!r}; known: {known}", field=name)
     if value is not None and not _fits(kind, value):
         raise InvalidArgument(f"entry {entry.id}: {name} is {value!r}, not {kind.__name__}", field=name)
+    try:
+        "".join(value if isinstance(value, list | tuple) else [str(value)]).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"entry {entry.id!a}: {name} cannot be stored: {str(error)!a}", field=name) from None
 
 
 def _fits(kind: type, value: object) -> bool:
@@ -83,20 +87,31 @@ def _check_vector(whose: str, vector: Vector, dimension: int) -> None:
         raise InvalidArgument(f"{whose} has a vector with a number that is not finite", field="vector")
 
 
+def _is_usual(kind: type | None, value: object) -> bool:
+    """Exactly of its kind and nothing odd about it: what almost every field is, seen at a glance."""
+    if type(value) is not kind:
+        return False
+    if kind is str:
+        return value.isascii()  # type: ignore[attr-defined, no-any-return]
+    return kind is bool or (kind is int and -_LARGEST <= value < _LARGEST)  # type: ignore[operator]
+
+
 def _check_stored(entry: Entry) -> None:
     """Text that is no Unicode (half a surrogate pair) or metadata that is no JSON can be kept nowhere."""
-    strings = [v for v in entry.fields.values() if type(v) is str]
-    lists = [v for v in entry.fields.values() if isinstance(v, list | tuple)]
     try:
-        "".join((entry.id, entry.kind, entry.text, *entry.principals, *strings)).encode()
-        if lists or not _is_plain(entry.metadata):
-            json.dumps((lists, entry.metadata), ensure_ascii=False, allow_nan=False).encode()
+        for text in (entry.id, entry.kind, entry.text, *entry.principals):
+            text.isascii() or text.encode()
+        if not _is_plain(entry.metadata):
+            json.dumps(entry.metadata, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"entry {entry.id!a} cannot be stored: {str(error)!a}", field="entry") from None
 
 
 def _is_plain(metadata: dict[str, object]) -> bool:
     """Nothing but ASCII strings and None: certainly JSON, and much faster to see than to write out."""
-    return all(value is None or (type(value) is str and value.isascii()) for value in metadata.values()) and all(
-        type(key) is str and key.isascii() for key in metadata
-    )
+    for key, value in metadata.items():
+        if type(key) is not str or not key.isascii():
+            return False
+        if value is not None and (type(value) is not str or not value.isascii()):
+            return False
+    return True

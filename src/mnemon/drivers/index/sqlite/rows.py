@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BOOLEANS = {name for name, kind in FIELDS.items() if kind is bool}
 
 
-def principals_text(principals: Sequence[str]) -> str:
+@lru_cache(maxsize=4096)
+def principals_text(principals: tuple[str, ...]) -> str:
     return json.dumps(sorted(set(principals)), ensure_ascii=False)
 
 
