@@ -42,6 +42,9 @@ class Owner:
     kind: OwnerKind
     id: str
 
+    def __hash__(self) -> int:
+        return hash(self.id)  # looked up for every turn; the made one would hash an enum member each time
+
     @property
     def principal(self) -> str:
         return f"{_PREFIX[self.kind]}:{self.id}"
@@ -121,6 +124,9 @@ class SessionKey:
     tenant_id: str
     owner: Owner
     session_id: str
+
+    def __hash__(self) -> int:
+        return hash((self.session_id, self.owner.id))
 
     @property
     def uri(self) -> str:

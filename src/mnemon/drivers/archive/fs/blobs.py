@@ -53,9 +53,6 @@ class BlobFiles:
     @contextmanager
     def held(self, tenant_id: str, named: set[str]) -> Iterator[None]:
         """Blobs that new words point at stay while the words are written; NotFound where one is not here."""
-        if not named:
-            yield
-            return
         make_dirs(self._layout.blobs(tenant_id))
         with locked(self._layout.blobs(tenant_id), shared=True):
             for sha256 in sorted(named):

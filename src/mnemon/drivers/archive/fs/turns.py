@@ -7,7 +7,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -57,15 +57,6 @@ def session_genesis(key: SessionKey) -> str:
 
 def turn_body(turn: Turn) -> bytes:
     return turn.model_dump_json(exclude_defaults=True).encode()
-
-
-@contextmanager
-def _session_locked(folder: Path, key: SessionKey, wait: bool) -> Iterator[None]:
-    try:
-        with locked(folder, wait=wait):
-            yield
-    except FileNotFoundError:
-        raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id) from None
 
 
 def _fingerprint(body: bytes) -> bytes:
@@ -148,21 +139,27 @@ class TurnFiles:
         folder = self._layout.session(key)
         if scope.tenant_id != key.tenant_id:
             raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
-        with _session_locked(folder, key, wait):
-            tail = self._tail(scope, key, folder, wait)
-            new, bodies, prints = self._unseen(tail, key, turns)
-            repeated = len(turns) - len(new)
-            if not new:
-                return AppendResult((), repeated, tail.count, tail.head)
-            at = self._clock.now()
-            before = tail.count
-            data, chains = chainlog.chained(bodies, at, before, tail.head, self._entropy(16 * len(bodies)))
-            with self._blobs.held(key.tenant_id, blobs_named(new)):
-                begun = time.perf_counter()
-                tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
-                self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
-            tail.count, tail.head = before + len(new), chains[-1]
-            tail.seen.update(prints)
+        try:
+            with locked(folder, wait=wait):
+                return self._append(self._tail(scope, key, folder, wait), key, turns)
+        except FileNotFoundError:
+            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id) from None
+
+    def _append(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        new, bodies, prints = self._unseen(tail, key, turns)
+        repeated = len(turns) - len(new)
+        if not new:
+            return AppendResult((), repeated, tail.count, tail.head)
+        at = self._clock.now()
+        before = tail.count
+        data, chains = chainlog.chained(bodies, at, before, tail.head, self._entropy(16 * len(bodies)))
+        named = blobs_named(new)
+        with self._blobs.held(key.tenant_id, named) if named else nullcontext():
+            begun = time.perf_counter()
+            tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
+            self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
+        tail.count, tail.head = before + len(new), chains[-1]
+        tail.seen.update(prints)
         stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
         return AppendResult(stored, repeated, stored[-1].seq, chains[-1])
 
