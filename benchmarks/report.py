@@ -59,7 +59,10 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"
 
 
-def verdict(ratio: float, limit: float) -> str:
+def verdict(ratio: float, limit: float | None) -> str:
+    """A ratio, next to the limit we set ourselves, if there is one."""
+    if limit is None:
+        return f"{ratio:.2f}×"
     return f"{ratio:.2f}× (≤ {limit:g}×) {'ok' if ratio <= limit else 'MISSED'}"
 
 

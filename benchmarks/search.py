@@ -108,7 +108,7 @@ async def compare(index: SqliteIndex, owner: str, entries: list[Entry], home: Pa
     found = [[f"semantic, {count}", "bare numpy scan", milliseconds(p50(base)), milliseconds(p50(ours)),
               milliseconds(p95(ours)), verdict(p50(ours) / p50(base), 3)]]  # fmt: skip
     base, ours = await alternate(rounds, bare_fts(entries, home / f"fts-{owner}.db"), words)
-    limit = 3 if len(entries) == SMALL else float("inf")
+    limit = 3 if len(entries) == SMALL else None
     found.append([f"lexical, {count}", "bare FTS5 query", milliseconds(p50(base)), milliseconds(p50(ours)),
                   milliseconds(p95(ours)), verdict(p50(ours) / p50(base), limit)])  # fmt: skip
     return found
