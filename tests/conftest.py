@@ -1,4 +1,4 @@
-"""What every test shares: `--long`, and no test that reaches beyond this machine."""
+"""What every test shares: no settings from outside, and no test that reaches beyond this machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the suites at full size")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
-    skip = pytest.mark.skip(reason="full size only: scripts/test --long")
-    for item in items:
-        if "long" in item.keywords:
-            item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
+import json
 from typing import Any
 
 import pytest
@@ -161,3 +163,7 @@ def test_bad_queries_and_cursors(lin: BoundMemory) -> None:
     for cursor in ("x", "", "e30=", page.next_cursor):
         with pytest.raises(BadCursor):
             lin.messages_list(cursor=cursor)
+    for parts in ([[], "id", "辣 job"], [1.0, None, "辣 job"], [float("nan"), "\ud800", "辣 job"], {"a": 1}, 5):
+        foreign = base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+        with pytest.raises(BadCursor):
+            lin.lexical_search("辣 job", cursor=foreign)

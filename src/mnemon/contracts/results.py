@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mnemon.contracts.jobs import QueueStats
@@ -41,9 +41,6 @@ class SessionWriteResult:
     redacted: tuple[MaskedText, ...] = ()
     error_reason: str | None = None
     debug: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

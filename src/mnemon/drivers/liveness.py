@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 _UNKNOWN = "-"
+_LARGEST_PID = (1 << 31) - 1
 
 
 def _start_token(pid: int) -> str:
@@ -29,6 +30,16 @@ def worker_id() -> str:
     return f"{socket.gethostname()}:{pid}:{_start_token(pid)}"
 
 
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # it lives, as somebody else
+    return True
+
+
 def is_dead(worker: str) -> bool:
     """True only for a process of this host that is certainly gone; anything else is left to its lease."""
     host, _, rest = worker.rpartition(":")[0].rpartition(":")
@@ -36,13 +47,9 @@ def is_dead(worker: str) -> bool:
     if host != socket.gethostname() or not rest.isdecimal():
         return False
     pid = int(rest)
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass  # it lives, as somebody else
-    except OverflowError:
+    if pid > _LARGEST_PID:
         return False
+    if not is_running(pid):
+        return True
     now = _start_token(pid)
     return _UNKNOWN not in (token, now) and now != token

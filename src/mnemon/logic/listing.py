@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mnemon.contracts.errors import BadCursor, InvalidArgument
 from mnemon.contracts.filters import OrderBy
@@ -50,24 +50,45 @@ def order_of(name: OrderBy) -> Order:
         raise InvalidArgument(f"there is no order {name!r}; known: {', '.join(_ORDERS)}", field="order") from None
 
 
+def to_cursor(*parts: str | float) -> str:
+    """Where a page ended, as text that means nothing to anybody else."""
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def from_cursor(cursor: str, length: int) -> list[Any]:
+    """The parts of a cursor, or `BadCursor`; what they are has still to be checked."""
+    try:
+        parts = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True)) if len(cursor) <= _LONGEST else None
+    except (ValueError, TypeError, RecursionError):
+        parts = None
+    if not isinstance(parts, list) or len(parts) != length:
+        raise foreign_cursor()
+    return parts
+
+
+def foreign_cursor() -> BadCursor:
+    return BadCursor("this cursor was not given out by a listing", field="cursor")
+
+
 def cursor_after(order: OrderBy, place: Place) -> str:
-    return base64.urlsafe_b64encode(json.dumps([order, *place]).encode()).decode()
+    return to_cursor(order, *place)
 
 
 def place_of(order: OrderBy, cursor: str) -> Place:
     """Where the page before ended, or `BadCursor` for a cursor of another listing."""
-    try:
-        if len(cursor) > _LONGEST:
-            raise ValueError(cursor)
-        name, at, position, id_ = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
-        id_.encode()
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        raise BadCursor("this cursor was not given out by a listing", field="cursor") from None
+    name, at, position, id_ = from_cursor(cursor, 4)
     if name != order:
         raise BadCursor(f"this cursor belongs to a listing ordered by {name}, not {order}", field="cursor")
-    if not (_is_number(at) and _is_number(position)):
-        raise BadCursor("this cursor was not given out by a listing", field="cursor")
+    if not (_is_number(at) and _is_number(position) and is_text(id_)):
+        raise foreign_cursor()
     return Place(at, position, id_)
+
+
+def is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(value.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _is_number(value: object) -> bool:

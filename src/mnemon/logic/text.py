@@ -20,7 +20,6 @@ _CJK = (
     "\U00020000-\U0002fa1f\U00030000-\U000323af"
 )
 _PIECES = re.compile(rf"([{_CJK}]+)|([^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*)")
-_IS_CJK = re.compile(rf"[{_CJK}]")
 
 GAP = 0
 WORD_BIT = 1 << 63
@@ -29,10 +28,6 @@ _CODE_POINT_BITS = 21
 
 _numbers: dict[str, int] = {}
 _NUMBERS_KEPT = 500_000
-
-
-def is_cjk(char: str) -> bool:
-    return _IS_CJK.match(char) is not None
 
 
 def fold(word: str) -> str:

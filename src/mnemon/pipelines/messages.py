@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from mnemon.contracts.entries import Ask, Entry
+from mnemon.contracts.entries import Ask, Entry, Vector
 from mnemon.contracts.errors import BadCursor, InvalidArgument, NotFound, Unavailable
 from mnemon.contracts.filters import Eq, Range, Where, every
 from mnemon.contracts.ports import Archive, Embedder, Index
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import Role, epoch_ms, parse_time
+from mnemon.logic.admission import unit
 from mnemon.logic.lexical import highlights, parse
+from mnemon.logic.listing import foreign_cursor, from_cursor, is_text, to_cursor
 from mnemon.pipelines.index.projection import TURN
 
 MAX_PAGE = 200
@@ -65,7 +64,7 @@ class MessageTools:
         items = tuple(MessageHit(_message(h.entry), h.score, highlights(query, h.entry.text)) for h in hits[:limit])
         more = len(hits) > limit
         return MessageHitPage(
-            items, _cursor(hits[limit - 1].score, hits[limit - 1].entry.id, query_text) if more else None
+            items, to_cursor(float(hits[limit - 1].score), hits[limit - 1].entry.id, query_text) if more else None
         )
 
     async def semantic_search(
@@ -179,27 +178,21 @@ def _text(name: str, value: str | None) -> str:
     return value
 
 
-def _unit(values: Sequence[float], dimension: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _unit(values: Sequence[float], dimension: int) -> Vector:
     vector = np.asarray(values, dtype=np.float32)
-    length = float(np.linalg.norm(vector))
-    if vector.shape != (dimension,) or not np.isfinite(length) or length == 0:
+    if vector.shape != (dimension,) or not np.isfinite(vector).all() or not vector.any():
         raise InvalidArgument(
             f"query_embedding must hold {dimension} finite numbers, not all zero", field="query_embedding"
         )
-    return vector / np.float32(length)
-
-
-def _cursor(score: float, id_: str, query: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([score, id_, query]).encode()).decode()
+    return unit(vector)
 
 
 def _after(cursor: str | None, query: str) -> tuple[float, str] | None:
     if cursor is None:
         return None
-    try:
-        score, id_, asked = json.loads(base64.urlsafe_b64decode(cursor))
-    except (ValueError, binascii.Error):
-        raise BadCursor("this cursor was not given out by a search", field="cursor") from None
+    score, id_, asked = from_cursor(cursor, 3)
     if asked != query:
         raise BadCursor("this cursor belongs to a search for other words", field="cursor")
-    return float(score), str(id_)
+    if not isinstance(score, float) or not is_text(id_):
+        raise foreign_cursor()
+    return score, id_

@@ -18,7 +18,7 @@ from mnemon.surfaces.cli.output import console, print_degraded, print_hits, prin
 TENANT, USER = "demo", "lin"
 _FORMATS = {"trip": "openai_messages_v1", "kitchen": "canonical_turns_v1", "studio": "ai_studio_export_text_v1"}
 WORDS = ("花生", "辣", "hiking AND sister", '"late train"')
-MEANING = ("What am I allergic to?", "我妹妹住在哪里？", "晚上睡不好怎么办", "When is the flight to Chengdu?")
+MEANING = ("What am I allergic to?", "和妹妹一起去爬山", "晚上睡不好怎么办", "When is the flight to Chengdu?")
 
 
 @click.command()

@@ -20,6 +20,7 @@ from mnemon.drivers.archive.fs.logs import log_genesis, segments
 from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.sealed import read_sealed
 from mnemon.drivers.archive.fs.turns import session_genesis
+from mnemon.drivers.liveness import is_running
 
 _LEFTOVER = re.compile(re.escape(TEMPORARY) + r"([1-9][0-9]{0,9})-[0-9a-f]+")
 
@@ -100,18 +101,6 @@ def _mend_node(layout: Layout, nodes: NodeFiles, key: NodeKey) -> Iterator[Repai
 def _sweep(layout: Layout, root: Path) -> Iterator[Repair]:
     for path in leftovers(root):
         match = _LEFTOVER.fullmatch(path.name)
-        if match and not _is_alive(int(match[1])):
+        if match and not is_running(int(match[1])):
             path.unlink(missing_ok=True)
             yield Repair(_where(layout, path), "removed a leftover of a crashed process")
-
-
-def _is_alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
