@@ -85,8 +85,9 @@ def place_of(order: OrderBy, cursor: str) -> Place:
 
 
 def is_text(value: object) -> bool:
+    """A string that can be written down: no half of a surrogate pair."""
     try:
-        return isinstance(value, str) and bool(value.encode())
+        return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:
         return False
 
