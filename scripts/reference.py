@@ -8,13 +8,15 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from mnemon.contracts import errors, results
+from mnemon.contracts import claims, commits, drafts, errors, governance, results, tags
 from mnemon.contracts.errors import MnemonError
 from mnemon.contracts.filters import FIELDS
 from mnemon.contracts.reports import VerifyReport
 from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.config import _ENVIRONMENT, Config
 from mnemon.engine.memory import AsyncMemory
+from mnemon.logic.governance import table_text
+from mnemon.logic.shelves import SHELVES
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference.md"
 
@@ -33,7 +35,8 @@ def signature(function: Any) -> str:
 
 def methods(cls: type) -> list[str]:
     out = []
-    for name, function in vars(cls).items():
+    every = {name: function for base in reversed(cls.__mro__) for name, function in vars(base).items()}
+    for name, function in every.items():
         if not name.startswith("_") and inspect.isfunction(function):
             text = re.sub(r"\n {8}", "\n", inspect.getdoc(function) or "")
             out += [f"**`{signature(function)}`**", "", text, ""]
@@ -72,8 +75,18 @@ def render() -> str:
         for c in vars(results).values()
         if is_dataclass(c) and isinstance(c, type) and c.__module__ == results.__name__
     ]
-    for cls in [*shapes, VerifyReport]:
+    committed = [commits.CommitOptions, commits.CommitResult, commits.CommitStats, commits.SessionArchive]
+    for cls in [*shapes, VerifyReport, *committed, commits.WritePlan, commits.WriteResult, commits.Rejected]:
         out += shape(cls)
+    out += ["", "## Tags and claims", ""]
+    for model in (tags.ValueTaggingOutput, tags.ValueTag, governance.Governance, claims.Claim, drafts.Draft):
+        listed = ", ".join(f"`{name}`" for name in model.model_fields)
+        out.append(f"* **`{model.__name__}`**: {listed}")
+    out += ["", "How long what is kept may live (`logic/data/governance.toml`):", "", table_text("en")]
+    out += ["", "Which kinds stand on which shelf, and how they merge (`logic/data/shelves.toml`):", ""]
+    out += ["| shelf | kinds | extractor | policy |", "|---|---|---|---|"]
+    for shelf, rule in SHELVES.items():
+        out.append(f"| {shelf} | {', '.join(sorted(rule.kinds))} | `{rule.extractor}` | {rule.policy} |")
     out += ["", "## Configuration", "", "| key | default | variable |", "|---|---|---|", *settings(Config())]
     out += ["", "## Filter fields", "", "| field | type |", "|---|---|"]
     out += [f"| `{name}` | {kind.__name__} |" for name, kind in FIELDS.items()]

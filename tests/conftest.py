@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [n for n in os.environ if n.startswith("MNEMON_") and n != "MNEMON_CRASH_KILLS"]:
+    outside = ("MNEMON_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_API_KEY")
+    for name in [n for n in os.environ if n.startswith(outside) and n != "MNEMON_CRASH_KILLS"]:
         monkeypatch.delenv(name)
 
 

@@ -1,4 +1,4 @@
-"""Seed 001, §4: who sees what, from the front door; and §6.2 as far as no model is involved."""
+"""Seed 001, §4: who sees what, from the front door."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemon import Memory
-from mnemon.contracts.errors import Conflict, InvalidArgument, ModelNotConfigured
+from mnemon.contracts.errors import Conflict, InvalidArgument
 
 
 def write(memory: Memory, tenant: str, user: str, text: str, **given: Any) -> Any:
@@ -103,45 +103,3 @@ def test_4_same_session_id_of_two_people_never_meets(memory: Memory) -> None:
     for message in bound.messages_list().items:
         around = bound.neighbors(message.message_id, before=10, after=10)
         assert {m.meta["uri"] for m in around} == {message.meta["uri"]}
-
-
-def test_6_2_no_model_and_require_writes_nothing(memory: Memory) -> None:
-    with pytest.raises(ModelNotConfigured):
-        memory.session_write("t", "u", "s", turns=[{"role": "user", "text": "x"}])
-    assert memory.status().sessions == 0
-
-
-def test_6_2_no_model_and_best_effort_writes_events_only(memory: Memory) -> None:
-    result = memory.session_write("t", "u", "s", turns=[{"role": "user", "text": "secret"}], llm_policy="best_effort")
-    assert (result.status, result.counts["events_written"], result.counts["facts_written"]) == ("ok", 1, 0)
-    assert result.counts["facts_skipped_reason"] == "llm_missing"
-    assert "facts" in {d.what for d in result.degraded}
-
-
-def test_6_2_1_a_completed_session_is_skipped_and_unseen_turns_are_named(memory: Memory) -> None:
-    write(memory, "t", "u", "secret")
-    turns = [{"turn_id": "t0001", "role": "user", "text": "secret"}, {"turn_id": "n", "role": "user", "text": "new"}]
-    again = memory.session_write("t", "u", "s", turns=turns, extract=False)
-    assert again.status == "skipped_existing"
-    assert any(d.what == "unseen_turns" and "n" in d.why for d in again.degraded)
-    assert seen(memory, "t", "u") == {"secret"}
-
-
-def test_6_2_1_append_adds_only_what_is_new(memory: Memory) -> None:
-    write(memory, "t", "u", "secret")
-    turns = [
-        {"turn_id": "t0001", "role": "user", "text": "secret"},
-        {"turn_id": "n", "role": "user", "text": "秘密 new"},
-    ]
-    result = memory.session_write("t", "u", "s", turns=turns, extract=False, mode="append")
-    assert (result.counts["events_written"], result.counts["turns_already_there"]) == (1, 1)
-    assert seen(memory, "t", "u") == {"secret", "秘密 new"}
-
-
-def test_6_2_words_are_never_rewritten(memory: Memory) -> None:
-    write(memory, "t", "u", "secret")
-    other = [{"turn_id": "t0001", "role": "user", "text": "changed secret"}]
-    with pytest.raises(Conflict) as caught:
-        memory.session_write("t", "u", "s", turns=other, extract=False, mode="append")
-    assert caught.value.turn_id == "t0001"
-    assert seen(memory, "t", "u") == {"secret"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from mnemon.contracts.errors import Corrupt
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.turns import Attachment
 from mnemon.drivers.archive.fs import FsArchive, logs
+from mnemon.testing.archive_papers_suite import PapersContract
 from mnemon.testing.archive_suite import (
     ANN,
     KEY,
@@ -21,6 +24,7 @@ from mnemon.testing.archive_suite import (
     ArchiveContract,
     ArchiveFactory,
     as_files,
+    derive,
     dumped,
     node,
     record,
@@ -119,6 +123,74 @@ class TestFsArchive(ArchiveContract):
         monkeypatch.chdir("/")
         await archive.write_session(ANN, record(clock), 0)
         assert (tmp_path / "data/tenants/acme").is_dir()
+
+
+class TestFsPapers(PapersContract):
+    @pytest.fixture
+    def archive_factory(self, tmp_path: Path, clock: FixedClock) -> ArchiveFactory:
+        return lambda name: FsArchive(tmp_path / name, clock)
+
+    async def test_papers_lie_readable_beside_the_words(self, archive: Archive, tmp_path: Path) -> None:
+        await self._session(archive)
+        stored = await archive.read_turns(ANN, KEY)
+        await derive(archive, ANN, KEY)
+        folder = tmp_path / "one/tenants/acme/users/ann/sessions/s1"
+        assert json.loads((folder / "tags.json").read_text())["taggings"][0]["head"] == stored[-1].chain
+        *claims, last = map(json.loads, (folder / "claims.jsonl").read_bytes().splitlines())
+        assert [c["statement"] for c in claims] == ["安喜欢乌龙茶。"] * 3
+        words = (folder / "claims.jsonl").read_bytes()
+        assert last == {"seal": hashlib.sha256(words[: words.rindex(b'{"seal"')]).hexdigest()}
+        assert json.loads((folder / "archives/2/commit.json").read_text())["summary"] == "第 2 次"
+
+    async def test_what_does_not_change_is_not_written(self, archive: Archive, tmp_path: Path) -> None:
+        await self._session(archive)
+        await derive(archive, ANN, KEY)
+        before = {path: path.stat().st_ino for path in files_under(tmp_path)}
+        await derive(archive, ANN, KEY)
+        await archive.put_claims(ANN, KEY, [], ["nothing"])
+        assert {path: path.stat().st_ino for path in files_under(tmp_path)} == before
+
+    async def test_a_damaged_paper_says_so_and_is_still_erased(self, archive: Archive, tmp_path: Path) -> None:
+        await self._session(archive)
+        await derive(archive, ANN, KEY)
+        folder = tmp_path / "one/tenants/acme/users/ann/sessions/s1"
+        for name in ("tags.json", "claims.jsonl", "archives/1/commit.json"):
+            (folder / name).write_bytes((folder / name).read_bytes()[:-9])
+        for damaged in (archive.read_tags, archive.read_claims, archive.read_commits):
+            with pytest.raises(Corrupt):
+                await damaged(ANN, KEY)
+        with pytest.raises(Corrupt):
+            await archive.put_claims(ANN, KEY, [])
+        assert (await archive.erase_session(ANN, KEY, "asked to"))["turns"] == 3
+        assert {path.name for path in folder.iterdir()} == {"turns.jsonl", "session.json"}
+        assert (await archive.verify(STEWARD)).defects == []
+
+    async def test_erased_words_are_in_no_file(self, archive: Archive, tmp_path: Path) -> None:
+        erasures = (
+            lambda: archive.erase_session(ANN, KEY, "asked to"),
+            lambda: archive.erase_owner(STEWARD, KEY.owner),
+            lambda: archive.erase_tenant(STEWARD),
+        )
+        for n, erase in enumerate(erasures):
+            if await archive.read_session(ANN, KEY) is None:
+                await archive.write_session(ANN, record(FixedClock()), 0)
+            await archive.append_turns(ANN, KEY, [turn(f"t{n}", "喝乌龙茶")])
+            await derive(archive, ANN, KEY)
+            left = tmp_path / "one/tenants/acme/users/ann/sessions/s1/.tmp-4194999-ab"
+            left.write_text("喝乌龙茶, said a dead process")
+            await erase()
+            assert not any("乌龙".encode() in path.read_bytes() for path in files_under(tmp_path))
+        assert [path.name for path in (tmp_path / "one/tenants").iterdir()] == []
+
+    async def test_a_damaged_owner_is_erased_all_the_same(self, archive: Archive, tmp_path: Path) -> None:
+        await self._two_owners(archive)
+        for path in files_under(tmp_path / "one/tenants/acme/users/ann"):
+            path.write_bytes(path.read_bytes()[:-7] + b"damaged")
+        lines = tmp_path / "one/tenants/acme/users/bob/sessions/s1/turns.jsonl"
+        lines.write_bytes(lines.read_bytes().replace(b'"seq":1,', b'"seq":x,'))
+        assert (await archive.erase_owner(STEWARD, KEY.owner))["sessions"] == 1
+        assert [owner.id async for owner in archive.owners(STEWARD)] == ["bob"]
+        assert len(list((tmp_path / "one/tenants/acme/blobs").glob("*/*"))) == 1, "a damaged line keeps its blob"
 
 
 def _broken_off(files: list) -> Iterator:

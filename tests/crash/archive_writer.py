@@ -12,12 +12,28 @@ from typing import Any
 from forkserver import Say, killer, serve
 
 from mnemon.contracts.nodes import Edge, Shelf
-from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.turns import Attachment, Turn
 from mnemon.drivers.archive.fs import FsArchive
-from mnemon.testing.archive_suite import ANN, KEY, NODE, node, record, turn
+from mnemon.testing.archive_suite import (
+    ANN,
+    KEY,
+    NODE,
+    STEWARD,
+    TENANT,
+    claim,
+    commit,
+    complete,
+    derive,
+    made_of,
+    node,
+    record,
+    tagging,
+    turn,
+)
 from mnemon.testing.clock import FixedClock
 
+ZED = SessionKey(TENANT, Owner.user("zed"), "s1")
 TREASURE = (replace(NODE, slug="treasure"), replace(NODE, slug="宝" * 200, shelf=Shelf.ENTITIES))
 
 
@@ -64,8 +80,16 @@ class Writer:
             await self._log(f"{self._run}-{n}")
         if n % 4 == 2:
             await self._move_treasure()
+        if n % 4 == 0:
+            await self._judge(key)
         if n % 5 == 2:
             await self._forget(key, f"{self._run}-{n}-0")
+        if n % 9 == 5:
+            await self._erase(replace(KEY, session_id=f"gone-{self._run}-{n}"))
+        if n % 9 == 7:
+            await self._erase_zed()
+        if n % 9 == 8:
+            await self._drop(replace(KEY, session_id=f"gone-{self._run}-{n}"))
         if n % 6 == 3:
             await self._promise(key)
         if n % 7 == 6:
@@ -93,11 +117,57 @@ class Writer:
         await self._archive.append_log(ANN, "ledger", [{"name": name}, {"name": name + "+"}])
         self._say("logged", name, name + "+")
 
+    async def _judge(self, key: SessionKey) -> None:
+        """Claims for the newest words, tags for all of them, and a record of it."""
+        stored = await self._archive.read_turns(ANN, key)
+        claims = [claim(s.turn, key, s.turn.turn_id) for s in stored[-3:]]
+        self._say("claiming", key.session_id, *(c.claim_id for c in claims))
+        await self._archive.write_tags(ANN, key, [tagging(stored)])
+        await self._archive.put_claims(ANN, key, claims)
+        self._say("claimed", key.session_id, *(c.claim_id for c in claims))
+        there = await self._archive.read_commits(ANN, key)
+        self._say("committing", key.session_id)
+        await self._archive.write_commit(ANN, key, commit(len(there) + 1, stored))
+        self._say("committed", key.session_id)
+
     async def _forget(self, key: SessionKey, turn_id: str) -> None:
+        """What cites the words goes before they do."""
         turn_id += "b" if int(turn_id.split("-")[-2]) % 4 == 1 else ""
         self._say("forgetting", key.session_id, turn_id)
+        await self._archive.put_claims(ANN, key, [], [turn_id])
+        kept = [s for s in await self._archive.read_turns(ANN, key) if s.turn.turn_id != turn_id]
+        await self._archive.write_tags(ANN, key, [tagging(kept)] if kept else [])
         await self._archive.forget_turns(ANN, key, [turn_id], "asked to")
         self._say("forgot", key.session_id, turn_id)
+
+    async def _filled(self, key: SessionKey) -> Scope:
+        scope = Scope.of(TENANT, key.owner.id)
+        await self._archive.put_blob(scope, b"gone-b")
+        await self._archive.write_session(scope, record(FixedClock(), key), 0)
+        await self._archive.append_turns(scope, key, [words("gone"), words("gone-b")])
+        return scope
+
+    async def _erase(self, key: SessionKey) -> None:
+        scope = await self._filled(key)
+        await complete(self._archive, scope, key, **await derive(self._archive, scope, key))
+        await self._archive.erase_session(scope, key, "asked to")
+        self._say("erased", key.session_id)
+
+    async def _drop(self, key: SessionKey) -> None:
+        scope = await self._filled(key)
+        await derive(self._archive, scope, key)
+        await self._archive.drop_session(scope, key)
+        self._say("erased", key.session_id)
+
+    async def _erase_zed(self) -> None:
+        """What an earlier run may have left of Zed goes first."""
+        await self._archive.erase_owner(STEWARD, ZED.owner)
+        scope = await self._filled(ZED)
+        await derive(self._archive, scope, ZED)
+        made = made_of(*await self._archive.read_claims(scope, ZED))
+        await self._archive.write_node(scope, node(replace(NODE, owner=ZED.owner), metadata=made))
+        await self._archive.erase_owner(STEWARD, ZED.owner)
+        self._say("erased", "zed")
 
     async def _promise(self, key: SessionKey) -> None:
         """The session's page says how far the words go: from now on nothing of it may be missing."""

@@ -7,12 +7,13 @@ import os
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from archive_writer import TREASURE, SystemClock, words
+from archive_writer import TREASURE, ZED, SystemClock, words
 from forkserver import Forks
 
 from mnemon.contracts.errors import NotFound
@@ -63,6 +64,11 @@ class Said:
     forgot: set[str] = field(default_factory=set)
     logging: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
+    claiming: dict[str, set[str]] = field(default_factory=dict)
+    claimed: dict[str, set[str]] = field(default_factory=dict)
+    committing: Counter[str] = field(default_factory=Counter)
+    committed: Counter[str] = field(default_factory=Counter)
+    erased: set[str] = field(default_factory=set)
     note: str = "-"
     notes_since: set[str] = field(default_factory=set)
     hidden: bool = False
@@ -71,7 +77,7 @@ class Said:
     def hear(self, output: str) -> None:
         for line in output.splitlines():
             verb, *rest = line.split(" ")
-            self.acknowledgements += verb in ("said", "wrote", "logged", "forgot", "promised")
+            self.acknowledgements += verb in ("said", "wrote", "logged", "forgot", "promised", "claimed", "erased")
             match verb:
                 case "saying":
                     self.announced.setdefault(rest[0], []).extend(rest[1:])
@@ -91,6 +97,16 @@ class Said:
                     self.notes_since.add(rest[0])
                 case "wrote":
                     self.note, self.notes_since = rest[0], set()
+                case "claiming":
+                    self.claiming.setdefault(rest[0], set()).update(rest[1:])
+                case "claimed":
+                    self.claimed.setdefault(rest[0], set()).update(rest[1:])
+                case "committing":
+                    self.committing[rest[0]] += 1
+                case "committed":
+                    self.committed[rest[0]] += 1
+                case "erased":
+                    self.erased.add(rest[0])
                 case "hidden":
                     self.hidden = True
 
@@ -102,13 +118,16 @@ async def check(home: Path, said: Said) -> None:
         if mended:
             await archive.repair(STEWARD)
         report = await archive.verify(STEWARD)
-        assert report.defects == [], f"mended: {mended}"
+        half_gone = ("users/zed/",) if mended else ("users/zed/", "sessions/gone-")
+        assert [d for d in report.defects if not any(s in d.where for s in half_gone)] == [], f"mended: {mended}"
         await check_words(archive, said)
+        await check_papers(archive, said)
         await check_log(archive, said)
         await check_nodes(archive, said)
     # A blob whose turn never came, and an empty folder of a long name that somebody may be about to write.
     assert {n.kind for n in report.notes} <= {"unreferenced", "unfinished"}
     assert await archive.repair(STEWARD) == []
+    await check_erased(archive, home, said)
 
 
 async def check_words(archive: FsArchive, said: Said) -> None:
@@ -126,6 +145,32 @@ async def check_words(archive: FsArchive, said: Said) -> None:
         assert set(said.acknowledged.get(session, [])) <= set(there), "an acknowledged turn is lost"
         assert said.forgot & set(turns.values()) == set(), "a forgotten turn is back"
         assert set(graves.values()) <= said.forgetting, "a turn nobody wanted forgotten"
+
+
+async def check_papers(archive: FsArchive, said: Said) -> None:
+    for session in said.opened:
+        key = replace(KEY, session_id=session)
+        claims = {c.claim_id for c in await archive.read_claims(ANN, key)}
+        assert said.claimed.get(session, set()) - said.forgetting <= claims, "an acknowledged claim is lost"
+        assert claims <= said.claiming.get(session, set()), "a claim nobody made"
+        assert claims & said.forgot == set(), "a claim about forgotten words"
+        tags = {t.turn_id for tagging in await archive.read_tags(ANN, key) for t in tagging.output.tags}
+        assert tags & said.forgot == set(), "a tag on forgotten words"
+        numbers = [c.number for c in await archive.read_commits(ANN, key)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert said.committed[session] <= len(numbers) <= said.committing[session]
+
+
+async def check_erased(archive: FsArchive, home: Path, said: Said) -> None:
+    """What is said to be gone is gone, and whatever else was cut off goes when it is done again."""
+    for session in said.erased - {"zed"}:
+        key = replace(KEY, session_id=session)
+        if await archive.read_session(ANN, key) is not None:
+            assert await archive.read_turns(ANN, key) == []
+            assert await archive.read_claims(ANN, key) == []
+    await archive.erase_owner(STEWARD, ZED.owner)
+    assert [path for path in home.rglob("*") if "zed" in path.parts or ".erased" in path.parts] == []
+    assert (await archive.verify(STEWARD)).defects == []
 
 
 async def check_log(archive: FsArchive, said: Said) -> None:
@@ -178,6 +223,12 @@ async def test_killed_at_every_step(server: Server, steps: list[str], tmp_path: 
         "node_delete",
         "node_move",
         "relations",
+        "tags",
+        "claims",
+        "commit",
+        "papers",
+        "unneeded",
+        "erase",
         "blob",
         "ledger",
     }

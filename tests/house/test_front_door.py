@@ -32,7 +32,7 @@ def test_the_front_door_lists_what_it_promises() -> None:
 
 
 def public(cls: type) -> dict[str, Any]:
-    return {n: f for n, f in vars(cls).items() if not n.startswith("_") and inspect.isfunction(f)}
+    return {n: f for n, f in inspect.getmembers(cls, inspect.isfunction) if not n.startswith("_")}
 
 
 @pytest.mark.parametrize(("sync", "asynchronous"), [(Memory, AsyncMemory), (BoundMemory, AsyncBoundMemory)])

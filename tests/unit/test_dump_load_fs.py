@@ -11,7 +11,20 @@ import pytest
 
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.drivers.archive.fs import FsArchive
-from mnemon.testing.archive_suite import ANN, KEY, NODE, STEWARD, as_files, dumped, node, record, turn
+from mnemon.testing.archive_suite import (
+    ANN,
+    KEY,
+    NODE,
+    STEWARD,
+    as_files,
+    claim,
+    complete,
+    derive,
+    dumped,
+    node,
+    record,
+    turn,
+)
 from mnemon.testing.clock import FixedClock
 
 
@@ -19,10 +32,9 @@ from mnemon.testing.clock import FixedClock
 async def here(tmp_path: Path) -> FsArchive:
     clock = FixedClock()
     archive = FsArchive(tmp_path / "here", clock)
-    opened = await archive.write_session(ANN, record(clock), 0)
-    done = await archive.append_turns(ANN, KEY, [turn("t1"), turn("t2")])
-    values = {"turn_count": done.turn_count, "chain_head": done.chain_head}
-    await archive.write_session(ANN, opened.model_copy(update=values), 1)
+    await archive.write_session(ANN, record(clock), 0)
+    await archive.append_turns(ANN, KEY, [turn("t1"), turn("t2")])
+    await complete(archive, ANN, KEY, **await derive(archive, ANN, KEY))
     for text in ("green", "black"):
         await archive.write_node(ANN, node(text=text))
     await archive.append_log(ANN, "ledger", [{"n": 1}])
@@ -81,6 +93,50 @@ async def test_a_damaged_export_is_found_by_the_proof(here: FsArchive, tmp_path:
         damaged = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
         await archive.load(STEWARD, as_files({**files, path: damaged}))
         assert any(path in d.where for d in (await archive.verify(STEWARD)).defects), path
+
+
+async def test_papers_that_differ_are_conflicts_and_stay_as_they_are(here: FsArchive, there: FsArchive) -> None:
+    files = await dumped(here)
+    await there.load(STEWARD, as_files(files))
+    early = await there.read_claims(ANN, KEY)
+    await here.put_claims(ANN, KEY, [claim(turn("t1"), claim_id="more")])
+    await here.write_tags(ANN, KEY, [])
+    report = await there.load(STEWARD, as_files(await dumped(here)))
+    assert report.conflicts == ["acme/users/ann/sessions/s1/claims.jsonl"], "not a longer telling of the same"
+    assert await there.read_claims(ANN, KEY) == early
+    again = await there.load(STEWARD, as_files(files))
+    assert (again.added, again.already_there, again.conflicts) == (0, len(files), [])
+    assert (await there.verify(STEWARD)).defects == []
+
+
+async def test_no_paper_is_taken_over_where_the_words_differ(here: FsArchive, there: FsArchive) -> None:
+    await there.write_session(ANN, record(FixedClock()), 0)
+    await there.append_turns(ANN, KEY, [turn("t1", "other words")])
+    report = await there.load(STEWARD, as_files(await dumped(here)))
+    names = {"turns.jsonl", "session.json", "tags.json", "claims.jsonl", "commit.json"}
+    assert {Path(path).name for path in report.conflicts} == names
+    assert await there.read_claims(ANN, KEY) == []
+    assert await there.read_tags(ANN, KEY) == []
+    assert await there.read_commits(ANN, KEY) == []
+    assert (await there.verify(STEWARD)).defects == []
+
+
+async def test_a_lost_paper_is_loaded_again(here: FsArchive, tmp_path: Path) -> None:
+    files = await dumped(here)
+    for path in (p for p in (tmp_path / "here").rglob("*") if p.name in ("tags.json", "claims.jsonl", "commit.json")):
+        path.unlink()
+        report = await here.load(STEWARD, as_files(files))
+        assert (report.added, report.conflicts) == (1, [])
+        assert await dumped(here) == files
+
+
+async def test_an_erased_session_does_not_come_back_with_an_import(here: FsArchive) -> None:
+    files = await dumped(here)
+    await here.erase_session(ANN, KEY, "asked to")
+    erased = await dumped(here)
+    report = await here.load(STEWARD, as_files(files))
+    assert len(report.conflicts) == 6
+    assert await dumped(here) == erased
 
 
 @pytest.mark.parametrize(

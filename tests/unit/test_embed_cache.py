@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -111,6 +112,27 @@ async def test_erased_vectors_leave_no_bytes(tmp_path: Path) -> None:
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert vectors[0].dense_vector.tobytes() not in stored
     assert vectors[1].dense_vector.tobytes() in stored
+
+
+async def test_nothing_of_what_is_forgotten_stays_while_others_have_the_file_open(tmp_path: Path) -> None:
+    """Neither a piece of a vector nor the hash of a text, in whatever file, for whatever purpose it was made."""
+    path = tmp_path / "c.db"
+    one, two = CachedEmbedder(Counting(), path), CachedEmbedder(Counting("other"), path)
+    secrets = {f"秘密 {n}": b"" for n in range(40)}
+    for n, text in enumerate(secrets):
+        made = await (one, two)[n % 2].embed_texts([text, f"kept {n}"], ("document", "query")[n % 3 == 0])
+        secrets[text] = made[0].dense_vector.tobytes()
+        await one.forget(list(secrets)[:n:7])
+    await one.forget(list(secrets))
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for text, vector in secrets.items():
+        assert hashlib.sha256(text.encode()).digest() not in stored
+        pieces = (vector[at : at + 32] for at in range(0, len(vector), 32))
+        assert not any(piece in stored for piece in pieces if any(piece))
+    await two.embed_texts([f"kept {n}" for n in range(1, 40, 2) if n % 3], "document")
+    assert two.misses == 40, "what is kept is still there"
+    await one.close()
+    await two.close()
 
 
 async def test_a_spoiled_file_is_begun_anew(tmp_path: Path) -> None:

@@ -9,11 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from mnemon.contracts.claims import ClaimState
 from mnemon.contracts.errors import NotFound, VersionConflict
 from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Owner, Scope, SessionKey
+from mnemon.contracts.turns import Attachment
 from mnemon.drivers.archive.fs import FsArchive
-from mnemon.testing.archive_suite import ANN, KEY, NODE, STEWARD, dumped, node, record, turn
+from mnemon.testing.archive_suite import (
+    ANN,
+    KEY,
+    NODE,
+    STEWARD,
+    TENANT,
+    claim,
+    commit,
+    complete,
+    derive,
+    dumped,
+    made_of,
+    node,
+    record,
+    turn,
+)
 from mnemon.testing.clock import FixedClock
 
 LONG = replace(NODE, slug="很长" * 200)
@@ -359,3 +376,179 @@ async def test_words_of_the_dead_are_synced_before_they_are_acknowledged(
     monkeypatch.setattr("mnemon.drivers.archive.fs.chainlog.settle", settled.append)
     assert (await opened(tmp_path).append_turns(ANN, KEY, [turn("t1")])).already_there == 1
     assert [path.name for path in settled] == ["turns.jsonl"]
+
+
+# --- papers, and erasing
+
+
+async def a_house(archive: FsArchive) -> None:
+    """Ann and Bob with words, papers, nodes, a blob each and one they share; and a session that never got far."""
+    for name in ("ann", "bob"):
+        scope, key = Scope.of(TENANT, name), SessionKey(TENANT, Owner.user(name), "s1")
+        blobs = [await archive.put_blob(scope, data) for data in (b"shared", name.encode())]
+        cut = tuple(Attachment(type="tool_result", sha256=b, ref=f"blob://{b}") for b in blobs)
+        await archive.write_session(scope, record(FixedClock(), key), 0)
+        await archive.append_turns(scope, key, [turn("t1", f"words of {name}", attachments=cut), turn("t2")])
+        await complete(archive, scope, key, **await derive(archive, scope, key))
+        for text in ("green", "black"):
+            made = made_of(*await archive.read_claims(scope, key))
+            await archive.write_node(scope, node(replace(LONG, owner=key.owner), text, metadata=made))
+    blob = await archive.put_blob(ANN, b"of a failed one")
+    await archive.write_session(ANN, record(FixedClock(), FAILED), 0)
+    cut = (Attachment(type="tool_result", sha256=blob, ref=f"blob://{blob}"),)
+    await archive.append_turns(ANN, FAILED, [turn("t1", attachments=cut)])
+    await archive.append_log(ANN, "ledger", [{"n": 1}])
+
+
+FAILED = replace(KEY, session_id="败" * 200)
+
+
+async def write_tags(archive: FsArchive) -> None:
+    tagged = await archive.read_tags(ANN, KEY)
+    await archive.write_tags(ANN, KEY, [t.model_copy(update={"provider": "another"}) for t in tagged])
+
+
+async def put_claims(archive: FsArchive) -> None:
+    changed = claim(turn("t2"), state=ClaimState.EXPIRED)
+    await archive.put_claims(ANN, KEY, [changed])
+
+
+async def first_claim(archive: FsArchive) -> None:
+    await archive.put_claims(ANN, FAILED, [claim(turn("t1"), FAILED)])
+
+
+async def last_claim(archive: FsArchive) -> None:
+    await archive.put_claims(ANN, FAILED, [], [claim(turn("t1")).claim_id])
+
+
+async def write_commit(archive: FsArchive) -> None:
+    await archive.write_commit(ANN, KEY, commit(3, await archive.read_turns(ANN, KEY)))
+
+
+async def a_house_with_a_claim(archive: FsArchive) -> None:
+    await a_house(archive)
+    await first_claim(archive)
+
+
+PAPERS = [
+    (a_house, write_tags),
+    (a_house, put_claims),
+    (a_house, first_claim),
+    (a_house_with_a_claim, last_claim),
+    (a_house, write_commit),
+]
+
+
+async def papers(archive: FsArchive) -> list[object]:
+    reads = (archive.read_tags, archive.read_claims, archive.read_commits)
+    return [await read(ANN, key) for read in reads for key in (KEY, FAILED)]
+
+
+@pytest.mark.parametrize(("prepare", "act"), PAPERS, ids=lambda f: f.__name__)
+async def test_a_crash_while_papers_are_written_leaves_the_old_or_the_new(
+    prepare: Act, act: Act, tmp_path: Path
+) -> None:
+    start = tmp_path / "start"
+    await prepare(opened(start))
+    rehearsal = shutil.copytree(start, tmp_path / "rehearsal")
+    steps = Steps()
+    await act(opened(rehearsal, steps))
+    old, new = await papers(opened(start)), await papers(opened(rehearsal))
+    assert old != new
+    assert steps.names
+    for at in range(len(steps.names)):
+        home = shutil.copytree(start, tmp_path / f"crash {at}")
+        with pytest.raises(Crash):
+            await act(opened(home, Steps(at)))
+        for mended in (False, True):
+            if mended:
+                await opened(home).repair(STEWARD)
+            assert await papers(opened(home)) in (old, new)
+            assert (await opened(home).verify(STEWARD)).defects == []
+        await act(opened(home))
+        assert await papers(opened(home)) == new
+
+
+async def erase_session(archive: FsArchive) -> None:
+    await archive.erase_session(ANN, KEY, "asked to")
+
+
+async def erase_owner(archive: FsArchive) -> None:
+    await archive.erase_owner(STEWARD, KEY.owner)
+
+
+async def erase_tenant(archive: FsArchive) -> None:
+    await archive.erase_tenant(STEWARD)
+
+
+async def drop_session(archive: FsArchive) -> None:
+    await archive.drop_session(ANN, FAILED)
+
+
+async def erase_revisions(archive: FsArchive) -> None:
+    await archive.erase_revisions(ANN, LONG)
+
+
+def on_disk(home: Path) -> dict[str, bytes]:
+    files = {str(p.relative_to(home)): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+    return {path: data for path, data in files.items() if ".tmp-" not in path}
+
+
+@pytest.mark.parametrize("mend", [False, True], ids=["again", "repaired and again"])
+@pytest.mark.parametrize("act", [erase_session, erase_owner, erase_tenant, drop_session, erase_revisions])
+async def test_an_erasure_cut_off_anywhere_is_finished(act: Act, mend: bool, tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    await a_house(opened(start))
+    rehearsal = shutil.copytree(start, tmp_path / "rehearsal")
+    steps = Steps()
+    await act(opened(rehearsal, steps))
+    assert on_disk(rehearsal) != on_disk(start)
+    for at, name in enumerate(steps.names):
+        home = shutil.copytree(start, tmp_path / f"crash {at}")
+        with pytest.raises(Crash):
+            await act(opened(home, Steps(at)))
+        await opened(home).verify(STEWARD)
+        if mend:
+            await opened(home).repair(STEWARD)
+            assert await opened(home).repair(STEWARD) == [], "repair is done after one run"
+            assert not list(home.rglob(".erased*")), "what is out of sight is gone"
+        await act(opened(home))
+        assert on_disk(home) == on_disk(rehearsal), f"after a crash at {name}"
+
+
+async def test_repair_takes_away_what_cites_a_session_without_words(tmp_path: Path) -> None:
+    """The words are gone, and the erasure died before it could empty the rest."""
+    await a_house(opened(tmp_path / "rehearsal"))
+    steps = Steps()
+    await erase_session(opened(tmp_path / "rehearsal", steps))
+    home = tmp_path / "home"
+    await a_house(opened(home))
+    with pytest.raises(Crash):
+        await erase_session(opened(home, Steps(steps.names.index("forget.before_dir_sync"))))
+    assert {d.kind for d in (await opened(home).verify(STEWARD)).defects} == {"span"}
+    done = await opened(home).repair(STEWARD)
+    assert {r.what for r in done} == {
+        "finished an erasure that was cut off",
+        "let go of blobs that only forgotten words pointed at",
+    }
+    assert await opened(home).read_claims(ANN, KEY) == []
+    left = (await opened(home).verify(STEWARD)).defects
+    assert all("memories" in d.where or "revisions" in d.where for d in left), "nodes are for whoever made them"
+    assert b"ann" not in {path.read_bytes() for path in home.glob("tenants/acme/blobs/*/*")}
+
+
+async def test_forgetting_cut_off_before_its_blobs_went_lets_go_of_them_later(tmp_path: Path) -> None:
+    steps = Steps()
+    await a_house(opened(tmp_path / "rehearsal"))
+    await opened(tmp_path / "rehearsal", steps).forget_turns(ANN, FAILED, None, "asked to")
+    for at in range(len(steps.names)):
+        home = tmp_path / f"{at}"
+        await a_house(opened(home))
+        with pytest.raises(Crash):
+            await opened(home, Steps(at)).forget_turns(ANN, FAILED, None, "asked to")
+        assert (await opened(home).verify(STEWARD)).defects == []
+        await opened(home).repair(STEWARD)
+        await opened(home).forget_turns(ANN, FAILED, None, "asked to")
+        blobs = {path.read_bytes() for path in home.glob("tenants/acme/blobs/*/*")}
+        assert blobs == {b"shared", b"ann", b"bob"}, steps.names[at]
+        assert not list(home.rglob(".unneeded.json"))

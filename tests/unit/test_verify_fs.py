@@ -14,12 +14,25 @@ import pytest
 from mnemon.contracts.nodes import Edge, Shelf
 from mnemon.contracts.reports import VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import SessionStatus
 from mnemon.contracts.turns import Attachment
-from mnemon.drivers.archive.fs import FsArchive
+from mnemon.drivers.archive.fs import FsArchive, chainlog, quotes
 from mnemon.drivers.archive.fs.audit import audit
 from mnemon.drivers.archive.fs.layout import Layout
-from mnemon.testing.archive_suite import ANN, KEY, NODE, TENANT, node, record, rich_turns, turn
+from mnemon.drivers.archive.fs.turns import session_genesis
+from mnemon.testing.archive_suite import (
+    ANN,
+    KEY,
+    NODE,
+    TENANT,
+    claim,
+    complete,
+    derive,
+    made_of,
+    node,
+    record,
+    rich_turns,
+    turn,
+)
 from mnemon.testing.clock import FixedClock
 
 LONG = "很长的名字" * 60
@@ -35,18 +48,17 @@ async def fill(home: Path) -> None:
     cut = Attachment(type="tool_result", name="ls", truncated=True, sha256=blob, ref=f"blob://{blob}")
     keys = [(ANN, KEY), (Scope.of(TENANT, LONG), SessionKey(TENANT, Owner.user(LONG), LONG))]
     for scope, key in keys:
-        opened = await archive.write_session(scope, record(clock, key), 0)
+        await archive.write_session(scope, record(clock, key), 0)
         clock.tick(seconds=1, microseconds=7)
         await archive.append_turns(scope, key, [*rich_turns(), turn("t4", "😀 truncated…", attachments=(cut,))])
         await archive.append_turns(scope, key, [turn("t5", "to be forgotten"), turn("t6", "last 最后")])
         await archive.forget_turns(scope, key, ["t5"], "用户要求")
-        done = await archive.append_turns(scope, key, [])
-        values = {"status": SessionStatus.COMPLETED, "turn_count": done.turn_count, "chain_head": done.chain_head}
-        await archive.write_session(scope, opened.model_copy(update=values), 1)
+        await complete(archive, scope, key, **await derive(archive, scope, key))
     for place in (NODE, replace(NODE, owner=Owner.user("bob"), shelf=Shelf.EVENTS, slug=LONG)):
         scope = Scope.of(TENANT, place.owner.id)
         for text in ("green", "乌龙", "black"):
-            await archive.write_node(scope, node(place, text, metadata={"字": [text]}), reason=f"now {text}")
+            metadata = {"字": [text], **made_of(*(claim(t) for t in rich_turns()))}
+            await archive.write_node(scope, node(place, text, metadata=metadata), reason=f"now {text}")
         edges = [Edge(place.uri, "ctx://acme/x", "related_to", "同一", 0.5), Edge(place.uri, "y", "part_of")]
         await archive.upsert_edges(scope, place, edges)
     for log in ("entries", "ledger"):
@@ -102,10 +114,12 @@ def test_the_archive_to_be_damaged_is_whole_and_holds_everything(filled: Path) -
     report = verify(filled)
     assert (report.defects, report.notes) == ([], [])
     assert (report.sessions, report.turns, report.tombstones) == (2, 10, 2)
+    assert (report.tags, report.claims, report.commits) == (10, 10, 4)
     assert (report.nodes, report.revisions, report.blobs, report.log_lines) == (2, 6, 1, 8)
     assert report.bytes == sum(path.stat().st_size for path in all_files(filled))
     names = {path.name for path in all_files(filled)}
     assert {".name", "turns.jsonl", "session.json", ".meta.json", ".relations.json", "content.md", "3.json"} <= names
+    assert {"tags.json", "claims.jsonl", "commit.json"} <= names
 
 
 def test_any_changed_byte_of_any_file_is_named(home: Path) -> None:
@@ -162,6 +176,8 @@ def test_any_missing_file_is_named(home: Path) -> None:
             continue  # the last segment of a log has no page that promised it
         if path.name in ("1.json", ".relations.json"):
             continue  # an oldest copy looks pruned, and relations are written after the page that could promise them
+        if path.parts[-2:] == ("1", "commit.json"):
+            continue  # the first commits may have been erased, with all there was then
         aside = path.rename(home / "aside")
         report = verify(home)
         assert report.defects, path
@@ -180,7 +196,7 @@ def test_a_missing_blob_is_named_by_the_turn_that_points_at_it(home: Path) -> No
 
 
 def logs_of(home: Path) -> list[Path]:
-    return [path for path in all_files(home) if path.suffix == ".jsonl"]
+    return [path for path in all_files(home) if path.suffix == ".jsonl" and path.name != "claims.jsonl"]
 
 
 def test_a_missing_line_in_the_middle_is_one_defect(home: Path) -> None:
@@ -292,10 +308,74 @@ def test_an_empty_folder_of_a_crash_is_no_defect(home: Path) -> None:
     assert report.ok
 
 
+def test_damaged_words_are_told_once_and_not_by_the_papers_that_cite_them(home: Path) -> None:
+    path = home / SESSION_FOLDER / "turns.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0].replace("乌龙".encode(), "红红".encode()), *lines[1:]]))
+    told = [(d.kind, d.where) for d in verify(home).defects if "sessions" in d.where]
+    assert told == [("line", f"{SESSION_FOLDER}/turns.jsonl")]
+    path.write_bytes(b"".join(lines[1:]))
+    assert [d.kind for d in verify(home).defects] == ["line"]
+
+
+def test_words_chained_anew_are_named_by_what_cites_them(home: Path) -> None:
+    """Somebody who changes words and makes a whole new chain of it is still found out."""
+    path = home / SESSION_FOLDER / "turns.jsonl"
+    head, changed = session_genesis(KEY), b""
+    for line in chainlog.lines(path):
+        body = (line.body or b'{"turn_id":"t5","role":"user","text":"x"}').replace("乌龙".encode(), "红红".encode())
+        raw, head = chainlog.render(line.seq, b"2026-01-01T00:00:00+00:00", body, head, bytes(16))
+        changed += raw
+    path.write_bytes(changed)
+    defects = verify(home).defects
+    by_kind = {kind: {Path(d.where).name for d in defects if d.kind == kind} for kind in ("span", "chain")}
+    assert by_kind["span"] == {"tags.json", "claims.jsonl", ".meta.json", "1.json", "2.json"}
+    assert by_kind["chain"] == {"turns.jsonl", "tags.json", "commit.json"}
+
+
+@pytest.mark.parametrize("claims", [{"c": 1}, [1], [{"claim_id": "c"}], "claims"])
+def test_claims_of_a_node_that_are_none_are_named(tmp_path: Path, claims: object) -> None:
+    asyncio.run(FsArchive(tmp_path, FixedClock()).write_node(ANN, node(metadata={"claims": claims})))
+    assert [(d.kind, Path(d.where).name) for d in verify(tmp_path).defects] == [("foreign", ".meta.json")]
+
+
+def test_citations_are_proven_whatever_fits_in_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = verify(home)
+    monkeypatch.setattr(quotes, "_CHARACTERS_IN_MEMORY", 1)
+    assert verify(home) == whole
+
+
+async def test_words_said_while_the_proof_runs_are_no_defect(home: Path) -> None:
+    sources = quotes.Sources(Layout(home))
+    new = turn("t7", "said meanwhile")
+    assert sources.check(KEY, [claim(rich_turns()[0])], damaged=False) == []
+    assert len(sources.check(KEY, [claim(new)], damaged=False)) == 1
+    assert sources.check(KEY, [claim(new)], damaged=True) == []
+    await FsArchive(home, FixedClock()).append_turns(ANN, KEY, [new])
+    assert sources.check(KEY, [claim(new)], damaged=False) == []
+
+
+def test_papers_of_another_session_are_named(home: Path) -> None:
+    """Whole and well sealed, and about the very same words."""
+    (other,) = (path.parent for path in home.rglob("turns.jsonl") if path.parent != home / SESSION_FOLDER)
+    for name in ("tags.json", "claims.jsonl", "archives/2/commit.json"):
+        path = home / SESSION_FOLDER / name
+        data = path.read_bytes()
+        path.write_bytes((other / name).read_bytes())
+        assert named(verify(home), home, path), name
+        path.write_bytes(data)
+    shutil.copy(home / SESSION_FOLDER / "archives/1/commit.json", home / SESSION_FOLDER / "archives/2/commit.json")
+    assert [d.kind for d in verify(home).defects] == ["misplaced"]
+
+
 def test_the_proof_goes_on_whatever_lies_there(home: Path) -> None:
     """Folders in place of files, files in place of folders, links into the void, names that are no text."""
+    shutil.rmtree(home / SESSION_FOLDER / "archives")
+    (home / SESSION_FOLDER / "archives").write_text("a file")
     damaged = [
         home / SESSION_FOLDER / "turns.jsonl",
+        home / SESSION_FOLDER / "tags.json",
+        home / SESSION_FOLDER / "claims.jsonl",
         home / NODE_FOLDER / ".meta.json",
         home / NODE_FOLDER / "content.md",
     ]
@@ -314,7 +394,8 @@ def test_the_proof_goes_on_whatever_lies_there(home: Path) -> None:
     for name in ("x.jsonl", "0.jsonl", "².jsonl"):
         (home / "tenants/acme/ledger" / name).write_text("{}")
     report = verify(home)
-    for path in [*damaged, link, home / "tenants/acme/agents", home / "tenants/acme/users/bob/sessions"]:
+    files = [home / "tenants/acme/agents", home / "tenants/acme/users/bob/sessions", home / SESSION_FOLDER / "archives"]
+    for path in [*damaged, link, *files]:
         assert named(report, home, path), (path, report.defects)
     assert report.turns == 5, "the other sessions are still proved"
 

@@ -66,7 +66,7 @@ async def test_a_queue_that_is_away_does_not_end_the_worker(tmp_path: Path, monk
             return await claim(*args)
 
         monkeypatch.setattr(queue, "claim", sometimes)
-        worker = Worker(queue, memory.parts.indexer, "w")
+        worker = Worker(queue, memory.parts.handlers, "w")
         running = asyncio.create_task(worker.run(0.01, on_round=lambda _: worker.stop()))
         await asyncio.wait_for(running, 5)
         assert calls >= 3
@@ -78,7 +78,7 @@ async def test_jobs_of_a_dead_worker_are_taken_over(tmp_path: Path) -> None:
         await memory.session_write("t", "u", "s", turns=turns("花生"), extract=False, wait="archived")
         queue = memory.parts.queue
         assert len(await queue.claim("somebody", lease=timedelta(0))) == 1
-        worker = Worker(queue, memory.parts.indexer, "w")
+        worker = Worker(queue, memory.parts.handlers, "w")
         await asyncio.wait_for(worker.run(0.01, on_round=lambda _: worker.stop()), 5)
         assert (await memory.bind("t", "u").lexical_search("花生")).items
 
@@ -86,6 +86,6 @@ async def test_jobs_of_a_dead_worker_are_taken_over(tmp_path: Path) -> None:
 async def test_a_job_nobody_knows_is_listed_as_failed(tmp_path: Path) -> None:
     async with AsyncMemory(tmp_path, embedder=HashEmbedder(), config=QUIET) as memory:
         await memory.parts.queue.put([Job("x", JobKind.MOVE, "t", max_retries=0)])
-        assert (await memory.run_jobs()).failed == 1
+        assert (await Worker(memory.parts.queue, {}, "w").run_once()).failed == 1
         (job,) = await memory.jobs("failed")
         assert "move" in str(job.error)

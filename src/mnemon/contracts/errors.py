@@ -18,6 +18,9 @@ MnemonError
 ├── Unavailable                   UNAVAILABLE            503   7
 │   ├── MissingExtra              says what to install
 │   ├── EmbedderFailed
+│   ├── ModelFailed               the language model did not answer
+│   │   └── BadAnswer             it answered, but not with a JSON object
+│   ├── CommitError               names the phase; nothing of phases 1 to 3 was stored
 │   └── Busy                      another process holds the lock
 └── Internal                      INTERNAL               500   1
     ├── Corrupt                   stored bytes do not match their seal
@@ -154,6 +157,21 @@ class MissingExtra(Unavailable):
 
 class EmbedderFailed(Unavailable):
     """The embedding service did not answer."""
+
+
+class ModelFailed(Unavailable):
+    """The language model did not answer."""
+
+
+class BadAnswer(ModelFailed):
+    """The language model answered, but not with a JSON object."""
+
+
+class CommitError(Unavailable):
+    """A commit could not be carried out; it can be tried again."""
+
+    def __init__(self, message: str | None = None, phase: str = "", **facts: Any) -> None:
+        super().__init__(message, phase=phase or None, **facts)
 
 
 class Busy(Unavailable):

@@ -27,6 +27,8 @@ FIELDS: dict[str, type] = {
     "modality": str,
     "status": str,
     "fact_type": str,
+    "state": str,
+    "node": str,
     "importance": float,
     "published": bool,
     "kept": bool,

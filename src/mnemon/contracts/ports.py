@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
 from mnemon.contracts.jobs import Job, JobStatus, QueueStats
+from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 
 Purpose = Literal["document", "query"]
@@ -46,13 +50,27 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class LLM(Protocol):
-    """A language model that answers in JSON of a given schema."""
+    """A language model that answers with a JSON object of a given schema."""
 
-    async def complete_json(
-        self, prompt: str, schema: dict[str, Any], scope: Scope | None = None
-    ) -> dict[str, Any]: ...
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    async def complete(
+        self, messages: Sequence[ChatMessage], schema: dict[str, Any], scope: Scope | None = None
+    ) -> Completion:
+        """`ModelFailed` when it does not answer, `BadAnswer` when what it answers is not a JSON object."""
+        ...
+
+    async def complete_json(self, prompt: str, schema: dict[str, Any], scope: Scope | None = None) -> dict[str, Any]:
+        """One prompt, one object: the short way for scripts and tests."""
+        ...
 
     def complete_json_sync(self, prompt: str, schema: dict[str, Any], scope: Scope | None = None) -> dict[str, Any]: ...
+
+    async def close(self) -> None: ...
 
 
 class Queue(Protocol):
@@ -65,6 +83,11 @@ class Queue(Protocol):
 
     async def claim(self, worker: str, limit: int = 100, lease: timedelta = timedelta(minutes=5)) -> list[Job]:
         """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts."""
+        ...
+
+    async def take(self, job: Job, worker: str, lease: timedelta = timedelta(minutes=5)) -> bool:
+        """Make exactly this job, as it is given, the worker's: put if it is not there, taken over if it waits, has
+        failed, or its worker is gone. False while somebody living holds it; that may be the same worker."""
         ...
 
     async def done(self, job_id: str) -> None: ...
@@ -132,6 +155,14 @@ class Index(Protocol):
 
     async def count(self, scope: Scope, where: Where) -> int: ...
 
+    async def publish(self, scope: Scope, where: Where) -> int:
+        """Set `published` on every entry that matches, in one step, and return how many there were."""
+        ...
+
+    async def purge(self) -> None:
+        """See to it that nothing of what was deleted is left in the index's own files."""
+        ...
+
     async def info(self) -> IndexInfo: ...
 
     async def begin_rebuild(self, model: str, dimension: int, restart: bool = False) -> Index:
@@ -173,6 +204,57 @@ class TurnStore(Protocol):
     def owners(self, scope: Scope) -> AsyncIterator[Owner]: ...
 
     def tenants(self) -> AsyncIterator[str]: ...
+
+
+class PaperStore(Protocol):
+    """What is derived from a session's words and kept beside them: tags, claims, the records of its commits."""
+
+    async def read_tags(self, scope: Scope, key: SessionKey) -> list[Tagging]: ...
+
+    async def write_tags(self, scope: Scope, key: SessionKey, taggings: Sequence[Tagging]) -> None:
+        """In place of those before."""
+        ...
+
+    async def read_claims(self, scope: Scope, key: SessionKey) -> list[Claim]: ...
+
+    async def put_claims(
+        self, scope: Scope, key: SessionKey, claims: Sequence[Claim], gone: Collection[str] = ()
+    ) -> None:
+        """Add claims or replace those with the same id, and take away those in `gone`, all at one commit point."""
+        ...
+
+    async def read_commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
+        """Those with a higher number than `after`, oldest first."""
+        ...
+
+    async def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
+        """In place of the one with the same number."""
+        ...
+
+
+class Eraser(Protocol):
+    """Takes things out of the archive for good, earlier versions and blobs with them."""
+
+    async def drop_session(self, scope: Scope, key: SessionKey) -> bool:
+        """Take away a session that was never completed as if it had never been; a completed one is a Conflict."""
+        ...
+
+    async def erase_session(self, scope: Scope, key: SessionKey, reason: str) -> dict[str, int]:
+        """Every word becomes a tombstone; tags, claims, commits go. The page stays, emptied, so that the chain can be
+        proven and the words cannot come back. Says how many of what."""
+        ...
+
+    async def erase_revisions(self, scope: Scope, key: NodeKey) -> int:
+        """Earlier versions of a node, and nothing else."""
+        ...
+
+    async def erase_owner(self, scope: Scope, owner: Owner) -> dict[str, int]:
+        """Everything in an owner's folder and its revisions. For a steward."""
+        ...
+
+    async def erase_tenant(self, scope: Scope) -> dict[str, int]:
+        """Everything. For a steward."""
+        ...
 
 
 class NodeStore(Protocol):
@@ -241,7 +323,7 @@ class LogStore(Protocol):
     async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]: ...
 
 
-class Archive(TurnStore, NodeStore, BlobStore, LogStore, Protocol):
+class Archive(TurnStore, PaperStore, NodeStore, BlobStore, LogStore, Eraser, Protocol):
     """The truth."""
 
     async def verify(self, scope: Scope) -> VerifyReport:

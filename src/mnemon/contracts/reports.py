@@ -32,6 +32,9 @@ class VerifyReport:
     sessions: int = 0
     turns: int = 0
     tombstones: int = 0
+    tags: int = 0
+    claims: int = 0
+    commits: int = 0
     nodes: int = 0
     revisions: int = 0
     blobs: int = 0

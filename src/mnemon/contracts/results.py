@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import Rejected, WriteResult
 from mnemon.contracts.jobs import QueueStats
 from mnemon.contracts.reports import Degraded, Repair
+from mnemon.contracts.tags import ValueTag
 
 SessionWriteStatus = Literal["ok", "skipped_existing", "failed"]
 
@@ -39,6 +42,11 @@ class SessionWriteResult:
     degraded: tuple[Degraded, ...] = ()
     dropped: tuple[DroppedTurn, ...] = ()
     redacted: tuple[MaskedText, ...] = ()
+    tags: tuple[ValueTag, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    superseded: tuple[Claim, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    nodes: tuple[WriteResult, ...] = ()
     error_reason: str | None = None
     debug: dict[str, Any] = field(default_factory=dict)
 
@@ -78,6 +86,38 @@ class MessageHitPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimPage:
+    items: tuple[Claim, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReceipt:
+    """What was taken away, how much of what, and what is left of it: nothing, or the receipt says what."""
+
+    what: Literal["claim", "session", "user", "tenant"]
+    id: str
+    at: str
+    removed: dict[str, int]
+    nodes_rewritten: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return not self.left
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """What was over: taken out of sight now, or taken away for good after its time of grace."""
+
+    claims_excluded: int = 0
+    claims_removed: int = 0
+    turns_excluded: int = 0
+    turns_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RebuildResult:
     model: str
     sessions: int
@@ -91,6 +131,7 @@ class RepairResult:
     repairs: tuple[Repair, ...]
     reindexed_sessions: int
     recovered_jobs: int
+    reindexed_nodes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,5 +164,7 @@ class Status:
     embedder: str
     semantic: bool
     queue: QueueStats
+    claims: int = 0
+    nodes: int = 0
     building: str | None = None
     warnings: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,10 @@ class SessionStatus(StrEnum):
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
     FAILED = "failed"
+
+
+# Which turns count as remembered: those stage 2 kept, every one, or none.
+KeptRule = Literal["tagged", "all", "none"]
 
 
 class SessionRecord(BaseModel):
@@ -33,6 +37,8 @@ class SessionRecord(BaseModel):
     version: int = 0
     turn_count: int = 0
     chain_head: str = ""
+    kept: KeptRule = "all"
+    commits: int = 0
     claim_ids: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)
     error_reason: str | None = None

@@ -6,18 +6,30 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
+from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
 from mnemon.drivers.liveness import worker_id
 from mnemon.engine.clock import SystemClock
 from mnemon.engine.config import Config, EmbedderConfig
+from mnemon.engine.models import LlmChoice, Models, budget
 from mnemon.engine.registry import driver
 from mnemon.logic.redaction import Redactor, default_patterns
+from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.govern.claims import ClaimKeeper
+from mnemon.pipelines.govern.forgetting import Forgetter
+from mnemon.pipelines.govern.nodes import NodeKeeper
+from mnemon.pipelines.govern.sweeping import Sweeper
 from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.index.worker import Handler
+from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.write.commit import Committer
+from mnemon.pipelines.write.placing import Placer
 from mnemon.pipelines.write.session import SessionWriter
 
 # So that nobody has to look these up; for any other model the configuration says it.
@@ -41,16 +53,55 @@ class Parts:
     indexer: Indexer
     writer: SessionWriter
     messages: MessageTools
+    claims: ClaimKeeper
+    nodes: NodeKeeper
+    forgetter: Forgetter
+    sweeper: Sweeper
+    models: Models
+    llm: LlmChoice | None
     warnings: tuple[str, ...]
     temporary: tempfile.TemporaryDirectory[str] | None
 
+    def asker(self, choice: LlmChoice | None = None) -> Asker | None:
+        """The model for one write: the call's own, else the memory's, else the platform's, else none."""
+        chosen = self.models.choose(choice, self.llm, self.config.llm)
+        if chosen.model is None:
+            return None
+        concurrency = self.config.pipeline.extraction_concurrency
+        return Asker(chosen.model, budget(self.config.llm), chosen.byok, concurrency)
+
+    @property
+    def handlers(self) -> dict[JobKind, Handler]:
+        """Who does which jobs."""
+        return {
+            JobKind.DIGEST: self.writer.resume,
+            JobKind.INDEX: self._index,
+            JobKind.RELATION: self._index,
+            JobKind.DELETE: self._delete,
+            JobKind.MOVE: self.nodes.carry_out,
+        }
+
+    async def _index(self, job: Job) -> None:
+        if is_about_a_node(job):
+            await self.indexer.index_node(node_of(job))
+        else:
+            await self.indexer.index_session(session_of(job))
+
+    async def _delete(self, job: Job) -> None:
+        await self.forgetter.carry_out(job)
+
 
 def build(
-    place: str | Path, config: Config, embedder: EmbedderChoice | None, clock: Clock | None, for_rebuild: bool
+    place: str | Path,
+    config: Config,
+    embedder: EmbedderChoice | None,
+    llm: LlmChoice | None,
+    clock: Clock | None,
+    for_rebuild: bool,
 ) -> Parts:
     home, temporary = _home(place)
     try:
-        return _assemble(home, temporary, config, embedder, clock or SystemClock(), for_rebuild)
+        return _assemble(home, temporary, config, embedder, llm, clock or SystemClock(), for_rebuild)
     except BaseException:
         if temporary is not None:
             temporary.cleanup()
@@ -62,6 +113,7 @@ def _assemble(
     temporary: tempfile.TemporaryDirectory[str] | None,
     config: Config,
     embedder: EmbedderChoice | None,
+    llm: LlmChoice | None,
     clock: Clock,
     for_rebuild: bool,
 ) -> Parts:
@@ -71,7 +123,18 @@ def _assemble(
     queue = _queue(config, home, clock)
     indexer = Indexer(archive, index, made)
     worker = worker_id()
-    return Parts(
+    models = Models()
+    models.choose(None, llm, config.llm)  # a mistake in the settings is told here, not at the first write
+    placer = Placer(archive, index, made, config.dedup)
+    committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
+    keeper = ClaimKeeper(archive, index, indexer, clock)
+    grace = timedelta(seconds=config.governance.grace_seconds)
+    parts: Parts
+
+    def own_asker() -> Asker | None:
+        return parts.asker()
+
+    parts = Parts(
         home=home,
         config=config,
         clock=clock,
@@ -81,11 +144,18 @@ def _assemble(
         embedder=made,
         worker=worker,
         indexer=indexer,
-        writer=SessionWriter(archive, queue, indexer, clock, worker),
-        messages=MessageTools(archive, index, made),
+        writer=SessionWriter(archive, queue, indexer, committer, clock, worker, own_asker),
+        messages=MessageTools(archive, index, made, clock),
+        claims=keeper,
+        nodes=NodeKeeper(archive, queue, indexer, worker),
+        forgetter=Forgetter(archive, index, queue, made, keeper, clock, worker),
+        sweeper=Sweeper(archive, index, indexer, keeper, clock, grace),
+        models=models,
+        llm=llm,
         warnings=warnings,
         temporary=temporary,
     )
+    return parts
 
 
 def _home(place: str | Path) -> tuple[Path, tempfile.TemporaryDirectory[str] | None]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from mnemon.contracts.commits import ArchiveConfig, CommitConfig, DedupConfig, PipelineConfig
 from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.nodes import REVISIONS_KEPT
 from mnemon.logic.denoise import DenoiseRules
+from mnemon.pipelines.govern.quotas import Quotas
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -38,6 +40,40 @@ class EmbedderConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """A key of a provider, found under the variables its own tools use."""
+
+    provider: str
+    api_key: str = field(repr=False)
+    base_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LlmConfig:
+    """The model of the platform: `provider` with its key, or else the first of `accounts`. Prices are for a million
+    tokens; a limit of 0 is none."""
+
+    provider: str = ""
+    model: str = ""
+    api_key: str = field(default="", repr=False)
+    base_url: str = ""
+    timeout_s: float = 60.0
+    max_tokens_per_write: int = 0
+    max_cost_per_write: float = 0.0
+    input_price: float = 0.0
+    output_price: float = 0.0
+    accounts: tuple[Account, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GovernanceConfig:
+    """How long what is over stays recoverable, and how often the worker looks for it."""
+
+    grace_seconds: int = 7 * 86_400
+    sweep_interval_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set; the defaults are for one machine and no server."""
 
@@ -50,11 +86,19 @@ class Config:
     background_worker: bool = True
     poll_interval_seconds: float = 1.0
     embedder: EmbedderConfig = field(default_factory=EmbedderConfig)
+    llm: LlmConfig = field(default_factory=LlmConfig)
     denoise: DenoiseRules = field(default_factory=DenoiseRules)
+    archive: ArchiveConfig = field(default_factory=ArchiveConfig)
+    pipeline: PipelineConfig = field(default_factory=PipelineConfig)
+    dedup: DedupConfig = field(default_factory=DedupConfig)
+    commit: CommitConfig = field(default_factory=CommitConfig)
+    governance: GovernanceConfig = field(default_factory=GovernanceConfig)
+    quotas: Quotas = field(default_factory=Quotas)
 
     @classmethod
     def load(cls, path: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
-        """A TOML file (tables `[embedder]`, `[denoise]`), then `MNEMON_…` variables over it."""
+        """A TOML file (tables `[embedder]`, `[llm]`, `[denoise]`, `[archive]`, `[pipeline]`, `[dedup]`, `[commit]`,
+        `[governance]`, `[quotas]`), then `MNEMON_…` variables over it."""
         table: dict[str, Any] = {}
         if path is not None:
             try:
@@ -74,8 +118,27 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], object]]] = {
     "MNEMON_EMBEDDER_MODEL": ("embedder.model", str),
     "MNEMON_EMBEDDER_API_KEY": ("embedder.api_key", str),
     "MNEMON_EMBEDDER_BASE_URL": ("embedder.base_url", str),
+    "MNEMON_LLM_PROVIDER": ("llm.provider", str),
+    "MNEMON_LLM_MODEL": ("llm.model", str),
+    "MNEMON_LLM_API_KEY": ("llm.api_key", str),
+    "MNEMON_LLM_BASE_URL": ("llm.base_url", str),
     "MNEMON_REDACT": ("redact", lambda text: text.lower() in ("1", "true", "yes", "on")),
 }
+
+# provider, its key, its URL: as the providers' own tools read them, in the order they are looked at.
+_USUAL = (
+    ("openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    ("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    ("gemini", "GEMINI_API_KEY", ""),
+    ("gemini", "GOOGLE_API_KEY", ""),
+)
+
+
+def hint(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """What somebody may have meant, else all there is."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    return f"; did you mean {prefix}{near[0]}?" if near else f"; known: {', '.join(names)}"
 
 
 def _fill(target: T, table: dict[str, Any], prefix: str) -> T:
@@ -84,9 +147,7 @@ def _fill(target: T, table: dict[str, Any], prefix: str) -> T:
     for key, value in table.items():
         name = f"{prefix}{key}"
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {prefix}{near[0]!s}?" if near else f"; known: {', '.join(known)}"
-            raise InvalidArgument(f"unknown configuration key {name}{hint}", field=name)
+            raise InvalidArgument(f"unknown configuration key {name}{hint(key, known, prefix)}", field=name)
         current = getattr(target, key)
         if isinstance(value, dict) and hasattr(current, "__dataclass_fields__"):
             changes[key] = _fill(current, value, f"{name}.")
@@ -108,4 +169,5 @@ def _from_environment(config: ConfigT, env: Mapping[str, str]) -> ConfigT:
             else:
                 changes: dict[str, Any] = {inner: value}
                 config = replace(config, **changes)
-    return config
+    accounts = tuple(Account(provider, env[key], env.get(url, "")) for provider, key, url in _USUAL if env.get(key))
+    return replace(config, llm=replace(config.llm, accounts=accounts))

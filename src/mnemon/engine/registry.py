@@ -19,6 +19,10 @@ _BUILT_IN: dict[str, tuple[str, str, str]] = {
     "embed:openai": ("mnemon.drivers.embed.openai", "OpenAIEmbedder", ""),
     "embed:hash": ("mnemon.drivers.embed.hash", "HashEmbedder", ""),
     "embed:cache": ("mnemon.drivers.embed.cache", "CachedEmbedder", ""),
+    "llm:openai": ("mnemon.drivers.llm.providers.openai", "OpenAILLM", "models"),
+    "llm:anthropic": ("mnemon.drivers.llm.providers.anthropic", "AnthropicLLM", "models"),
+    "llm:gemini": ("mnemon.drivers.llm.providers.gemini", "GeminiLLM", "models"),
+    "llm:ollama": ("mnemon.drivers.llm.providers.ollama", "OllamaLLM", "models"),
 }
 _GROUP = "mnemon.drivers"
 
@@ -35,7 +39,7 @@ def driver(port: str, name: str) -> Any:
     module, attribute, extra = _BUILT_IN[full]
     try:
         return getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if extra and not (error.name or "").startswith("mnemon"):
             raise MissingExtra(f"{full} needs an extra: pip install 'mnemon[{extra}]'", extra=extra) from error
         raise

@@ -16,6 +16,7 @@ from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.build import EmbedderChoice, Parts
 from mnemon.engine.config import Config
 from mnemon.engine.memory import AsyncMemory
+from mnemon.engine.models import LlmChoice
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,12 +103,15 @@ class Memory:
         self,
         place: str | Path = "./data",
         *,
+        llm: LlmChoice | None = None,
         embedder: EmbedderChoice | None = None,
         config: Config | None = None,
         clock: Clock | None = None,
         for_rebuild: bool = False,
     ) -> None:
-        self._memory = AsyncMemory(place, embedder=embedder, config=config, clock=clock, for_rebuild=for_rebuild)
+        self._memory = AsyncMemory(
+            place, llm=llm, embedder=embedder, config=config, clock=clock, for_rebuild=for_rebuild
+        )
         self._loop = _Loop()
 
     @property
@@ -115,6 +119,19 @@ class Memory:
         return self._memory.parts
 
     session_write = _door(AsyncMemory.session_write)
+    commit_session = _door(AsyncMemory.commit_session)
+    nodes = _door(AsyncMemory.nodes)
+    node = _door(AsyncMemory.node)
+    node_history = _door(AsyncMemory.node_history)
+    move_node = _door(AsyncMemory.move_node)
+    claims = _door(AsyncMemory.claims)
+    claim = _door(AsyncMemory.claim)
+    pending = _door(AsyncMemory.pending)
+    confirm = _door(AsyncMemory.confirm)
+    reject = _door(AsyncMemory.reject)
+    correct = _door(AsyncMemory.correct)
+    forget = _door(AsyncMemory.forget)
+    sweep = _door(AsyncMemory.sweep)
     verify = _door(AsyncMemory.verify)
     repair = _door(AsyncMemory.repair)
     rebuild = _door(AsyncMemory.rebuild)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mnemon.contracts.entries import Ask, Entry, Vector
+from mnemon.contracts.entries import Ask, Entry, Hit, Page, Vector
 from mnemon.contracts.errors import BadCursor, InvalidArgument, NotFound, Unavailable
-from mnemon.contracts.filters import Eq, Range, Where, every
-from mnemon.contracts.ports import Archive, Embedder, Index
+from mnemon.contracts.filters import Eq, OrderBy, Range, Where, every
+from mnemon.contracts.ports import Archive, Clock, Embedder, Index
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import Role, epoch_ms, parse_time
@@ -20,6 +20,7 @@ from mnemon.logic.admission import unit
 from mnemon.logic.lexical import highlights, parse
 from mnemon.logic.listing import foreign_cursor, from_cursor, is_text, to_cursor
 from mnemon.pipelines.index.projection import TURN
+from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
 
 MAX_PAGE = 200
 Moment = str | datetime
@@ -31,6 +32,7 @@ class MessageTools:
     archive: Archive
     index: Index
     embedder: Embedder
+    clock: Clock
 
     async def messages_list(
         self,
@@ -43,7 +45,7 @@ class MessageTools:
         session_id: str | None = None,
     ) -> MessagePage:
         where = _where({"role": role, "time_range": {"since": since, "until": until}, "session_id": session_id})
-        page = await self.index.scroll(scope, where, "newest", _page_size(page_size), cursor)
+        page = await self._scroll(scope, where, "newest", _page_size(page_size), cursor)
         return MessagePage(tuple(_message(e) for e in page.entries), page.next_cursor)
 
     async def lexical_search(
@@ -60,7 +62,7 @@ class MessageTools:
         limit = _page_size(page_size)
         after = _after(cursor, query_text)
         ask = Ask(text=query_text, where=_where(filter or {}), limit=limit + 1, after=after)
-        hits = await self.index.search(scope, ask)
+        hits = await self._search(scope, ask)
         items = tuple(MessageHit(_message(h.entry), h.score, highlights(query, h.entry.text)) for h in hits[:limit])
         more = len(hits) > limit
         return MessageHitPage(
@@ -87,7 +89,7 @@ class MessageTools:
         if not 1 <= top_k <= MAX_PAGE:
             raise InvalidArgument(f"top_k must be between 1 and {MAX_PAGE}", field="top_k")
         ask = Ask(vector=vector, where=_where(filter or {}), limit=top_k, min_score=min_score)
-        return tuple(MessageHit(_message(h.entry), h.score) for h in await self.index.search(scope, ask))
+        return tuple(MessageHit(_message(h.entry), h.score) for h in await self._search(scope, ask))
 
     async def neighbors(self, scope: Scope, message_id: str, before: int = 20, after: int = 0) -> tuple[Message, ...]:
         """The message between those said before and after it in its session, in the order they were said."""
@@ -99,11 +101,11 @@ class MessageTools:
         around: list[Entry] = []
         if before:
             earlier = every(here, Range("seq", lt=anchor.fields["seq"]))
-            around += reversed((await self.index.scroll(scope, earlier, "position_desc", before)).entries)
+            around += reversed((await self._scroll(scope, earlier, "position_desc", before)).entries)
         around.append(anchor)
         if after:
             later = every(here, Range("seq", gt=anchor.fields["seq"]))
-            around += (await self.index.scroll(scope, later, "position", after)).entries
+            around += (await self._scroll(scope, later, "position", after)).entries
         return tuple(_message(e) for e in around)
 
     async def attachment(self, scope: Scope, message_id: str, sha256: str) -> bytes:
@@ -113,9 +115,15 @@ class MessageTools:
             raise NotFound(f"message {message_id} has no attachment {sha256}", message_id=message_id)
         return await self.archive.get_blob(scope, sha256)
 
+    async def _search(self, scope: Scope, ask: Ask) -> list[Hit]:
+        return await search_shown(self.index, scope, ask, self.clock.now())
+
+    async def _scroll(self, scope: Scope, where: Where, order: OrderBy, limit: int, cursor: str | None = None) -> Page:
+        return await scroll_shown(self.index, scope, where, order, limit, cursor, self.clock.now())
+
     async def _message_entry(self, scope: Scope, message_id: str) -> Entry:
         found = await self.index.get(scope, [_text("message_id", message_id)])
-        if not found or found[0].kind != TURN:
+        if not found or found[0].kind != TURN or not is_shown(found[0], self.clock.now()):
             raise NotFound(f"no message {message_id} in this scope", message_id=message_id)
         return found[0]
 

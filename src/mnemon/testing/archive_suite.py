@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord, NodeChange, NodeImage, PlanAction
 from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, PermissionDenied, VersionConflict
+from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy, Governance, Kind
 from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import PUBLIC, Owner, Scope, SessionKey
-from mnemon.contracts.sessions import SessionRecord, SessionStatus
+from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
+from mnemon.contracts.tags import Hints, Tagging, TaggingStats, TagSpan, ValueTag, ValueTaggingOutput, WriteAction
 from mnemon.contracts.turns import Attachment, InputFormat, Role, SourceRef, Span, Turn
 from mnemon.testing.clock import FixedClock
 
@@ -121,6 +125,100 @@ def node(key: NodeKey = NODE, text: str = "oolong", **values: Any) -> Node:
     return Node(key=key, principals=values.pop("principals", (key.owner.principal,)), **{**words, **values})
 
 
+def placed(*turns: Turn) -> list[StoredTurn]:
+    """Turns as if they were archived."""
+    return [StoredTurn(t, n, FixedClock().now(), f"{n:064x}") for n, t in enumerate(turns, 1)]
+
+
+def tag(turn: Turn, tag_id: str = "", **values: Any) -> ValueTag:
+    """Worth keeping, all of it."""
+    return ValueTag(
+        tag_id=tag_id or f"tag of {turn.turn_id}",
+        turn_id=turn.turn_id,
+        span=TagSpan(start=0, end=len(turn.text), text_exact=turn.text),
+        category=Kind.PREFERENCE,
+        evidence_level=EvidenceLevel.USER_CLAIM,
+        importance=0.6,
+        ttl_seconds=86_400,
+        forget_policy=ForgetPolicy.UNTIL_CHANGED,
+        write_action=WriteAction.PREFERENCE,
+        hints=Hints(entity_names=("乌龙茶",), dedup_key="tea"),
+        **values,
+    )
+
+
+def tagging(stored: Sequence[StoredTurn], **values: Any) -> Tagging:
+    """Stage 2 over all of some turns."""
+    output = ValueTaggingOutput(
+        kept_turn_ids=tuple(s.turn.turn_id for s in stored),
+        tags=tuple(tag(s.turn) for s in stored),
+        stats=TaggingStats(input_turns=len(stored), kept_turns=len(stored), tag_count=len(stored)),
+    )
+    facts = {"first_seq": stored[0].seq, "last_seq": stored[-1].seq, "head": stored[-1].chain, "output": output}
+    return Tagging(**{**facts, **values})
+
+
+def claim(turn: Turn, key: SessionKey = KEY, claim_id: str = "", **values: Any) -> Claim:
+    """A sentence that cites all of a turn."""
+    facts: dict[str, Any] = {
+        "claim_id": claim_id or f"claim of {turn.turn_id}",
+        "tenant_id": key.tenant_id,
+        "owner_kind": key.owner.kind,
+        "owner_id": key.owner.id,
+        "session_id": key.session_id,
+        "principals": (key.owner.principal,),
+        "kind": Kind.PREFERENCE,
+        "shelf": Shelf.PREFERENCES,
+        "routing_key": "tea",
+        "statement": "安喜欢乌龙茶。",
+        "confidence": 0.9,
+        "language": "zh",
+        "spans": (Span.whole(turn),),
+        "governance": Governance(importance=0.6, evidence_level=EvidenceLevel.USER_CLAIM),
+        "valid_from": FixedClock().now(),
+        "recorded_at": FixedClock().now(),
+    }
+    return Claim(**{**facts, **values})
+
+
+def commit(number: int, stored: Sequence[StoredTurn], **values: Any) -> CommitRecord:
+    after = NodeImage(version=1, principals=("u:ann",), abstract="喜欢乌龙茶", metadata={"n": [1, None]})
+    return CommitRecord(
+        number=number,
+        first_seq=stored[0].seq,
+        last_seq=stored[-1].seq,
+        head=stored[-1].chain,
+        at=FixedClock().now(),
+        changes=(NodeChange(uri=NODE.uri, action=PlanAction.CREATE, claim_ids=("c1",), after=after),),
+        **{"summary": f"第 {number} 次", **values},
+    )
+
+
+async def derive(archive: Archive, scope: Scope, key: SessionKey) -> dict[str, Any]:
+    """Write tags, claims and commits for the words of a session; what its page is to say of them."""
+    stored = await archive.read_turns(scope, key)
+    claims = [claim(s.turn, key) for s in stored]
+    await archive.write_tags(scope, key, [tagging(stored)])
+    await archive.put_claims(scope, key, claims)
+    for number in (1, 2):
+        await archive.write_commit(scope, key, commit(number, stored))
+    return {"kept": "tagged", "commits": 2, "claim_ids": tuple(c.claim_id for c in claims)}
+
+
+async def complete(archive: Archive, scope: Scope, key: SessionKey, **values: Any) -> SessionRecord:
+    """The session's page says that all is done, and how far its words go."""
+    page = await archive.read_session(scope, key)
+    assert page is not None
+    done = await archive.append_turns(scope, key, [])
+    said = {"status": SessionStatus.COMPLETED, "turn_count": done.turn_count, "chain_head": done.chain_head}
+    return await archive.write_session(scope, page.model_copy(update={**said, **values}), page.version)
+
+
+def made_of(*claims: Claim) -> dict[str, Any]:
+    """The metadata of a node made of claims."""
+    return {"claims": [c.model_dump(mode="json", exclude_defaults=True) for c in claims]}
+
+
 async def listed(items: AsyncIterator[T]) -> list[T]:
     return [item async for item in items]
 
@@ -140,7 +238,7 @@ def as_files(files: dict[str, bytes]) -> list[tuple[str, io.BytesIO]]:
     return [(path, io.BytesIO(data)) for path, data in files.items()]
 
 
-class ArchiveContract:
+class ArchiveOpened:
     """`archive_factory(name)` opens the archive of that name, again and again."""
 
     @pytest.fixture
@@ -157,20 +255,24 @@ class ArchiveContract:
         yield archive
         await archive.close()
 
+
+class ArchiveContract(ArchiveOpened):
+    """Words, nodes, blobs, logs, proof and moving house; see `archive_papers_suite` for what is derived from words."""
+
     async def _filled(self, archive: Archive, clock: FixedClock) -> None:
         """One archive with a little of everything."""
         blob = await archive.put_blob(ANN, b"the whole output")
         cut = Attachment(type="tool_result", truncated=True, sha256=blob, ref=f"blob://{blob}")
         for key in (KEY, replace(KEY, session_id="长" * 300), SessionKey(TENANT, Owner.group("g/1"), "s1")):
             scope = Scope.of(TENANT, "ann", group_id="g/1")
-            opened = await archive.write_session(scope, record(clock, key), 0)
+            await archive.write_session(scope, record(clock, key), 0)
             await archive.append_turns(scope, key, [*rich_turns(), turn("t4", attachments=(cut,)), turn("t5")])
             await archive.forget_turns(scope, key, ["t5"], "asked to")
-            done = await archive.append_turns(scope, key, [turn("t6")])
-            values = {"status": SessionStatus.COMPLETED, "turn_count": done.turn_count, "chain_head": done.chain_head}
-            await archive.write_session(scope, opened.model_copy(update=values), 1)
+            await archive.append_turns(scope, key, [turn("t6")])
+            await complete(archive, scope, key, **await derive(archive, scope, key))
+        made = made_of(claim(rich_turns()[0]))
         for text in ("green", "black", "oolong"):
-            await archive.write_node(ANN, node(text=text), reason=f"now {text}")
+            await archive.write_node(ANN, node(text=text, metadata=made), reason=f"now {text}")
         await archive.upsert_edges(ANN, NODE, [Edge(NODE.uri, "ctx://acme/x", "related_to", "both tea", 0.5)])
         await archive.append_log(ANN, "entries", [{"text": "字"}, {"n": 1}])
         await archive.append_log(ANN, "ledger", [{"confirm": "c1"}])
@@ -419,6 +521,7 @@ class ArchiveContract:
         assert not await archive.exists(scope, NODE)
         assert not (await archive.stat_node(scope, NODE)).exists
         assert not await archive.delete_node(scope, NODE)
+        assert not await archive.drop_session(scope, KEY)
         assert await archive.list_children(scope, NODE.owner, recursive=True) == []
         for refused in (
             archive.read_turns(scope, KEY),
@@ -426,6 +529,13 @@ class ArchiveContract:
             archive.append_turns(scope, KEY, [turn("t2")]),
             archive.append_turns(scope, KEY, [turn("t1", "guess")]),
             archive.forget_turns(scope, KEY, None, "not theirs"),
+            archive.read_tags(scope, KEY),
+            archive.write_tags(scope, KEY, []),
+            archive.read_claims(scope, KEY),
+            archive.put_claims(scope, KEY, [claim(turn("t1"))]),
+            archive.read_commits(scope, KEY),
+            archive.write_commit(scope, KEY, commit(1, placed(turn("t1")))),
+            archive.erase_session(scope, KEY, "not theirs"),
             archive.write_session(scope, record(clock, principals=principals), 1),
             archive.read_node(scope, NODE),
             archive.resolve_path(scope, NODE),
@@ -434,6 +544,7 @@ class ArchiveContract:
             archive.write_metadata(scope, NODE, {"not": "theirs"}),
             archive.move_node(scope, NODE, replace(NODE, slug="elsewhere")),
             archive.revisions(scope, NODE),
+            archive.erase_revisions(scope, NODE),
             archive.rollback_node(scope, NODE, 1),
             archive.get_edges(scope, NODE),
             archive.upsert_edges(scope, NODE, [Edge(NODE.uri, "x", "part_of")]),
@@ -485,7 +596,13 @@ class ArchiveContract:
         await self._filled(archive, clock)
         with pytest.raises(PermissionDenied):
             await listed(archive.dump(ANN, Owner.user("ann")))
-        for refused in (archive.verify(ANN), archive.repair(ANN), archive.load(ANN, [])):
+        for refused in (
+            archive.verify(ANN),
+            archive.repair(ANN),
+            archive.load(ANN, []),
+            archive.erase_owner(ANN, Owner.user("ann")),
+            archive.erase_tenant(ANN),
+        ):
             with pytest.raises(PermissionDenied):
                 await refused
 
@@ -838,6 +955,7 @@ class ArchiveContract:
         report = await archive.verify(STEWARD)
         assert (report.defects, report.notes) == ([], [])
         assert (report.sessions, report.turns, report.tombstones) == (3, 15, 3)
+        assert (report.tags, report.claims, report.commits) == (15, 15, 6)
         assert (report.nodes, report.revisions, report.blobs, report.log_lines) == (1, 3, 1, 3)
         assert report.bytes > 0
         assert await archive.repair(STEWARD) == []
@@ -862,6 +980,9 @@ class ArchiveContract:
         for key in (r.key for r in records):
             assert await other.read_turns(scope, key) == await archive.read_turns(scope, key)
             assert await other.read_tombstones(scope, key) == await archive.read_tombstones(scope, key)
+            assert await other.read_tags(scope, key) == await archive.read_tags(scope, key)
+            assert await other.read_claims(scope, key) == await archive.read_claims(scope, key)
+            assert await other.read_commits(scope, key) == await archive.read_commits(scope, key)
         assert await other.read_node(ANN, NODE) == await archive.read_node(ANN, NODE)
         assert await other.revisions(ANN, NODE) == await archive.revisions(ANN, NODE)
         assert await other.get_edges(ANN, NODE) == await archive.get_edges(ANN, NODE)

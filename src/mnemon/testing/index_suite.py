@@ -365,6 +365,59 @@ class IndexContract:
         await index.upsert(ALICE, [entry("x", "red again")])
         assert await found(index, "red") == {"x", "y"}
 
+    # --- publishing
+
+    async def test_entries_are_hidden_until_they_are_published(self, reopen: Reopen) -> None:
+        """In every way of asking, also for those who have looked before, and for whoever has it open elsewhere."""
+        one, two = reopen(), reopen()
+        shown = Eq("published", True)
+        written = [
+            entry("a", "red apple", vector=FIRST_AXIS, published=False, uri="ctx://1", tags=["x"], metadata={"n": 1}),
+            entry("b", "red pear", vector=toward(0.5), published=False, uri="ctx://1"),
+            entry("c", "red plum", vector=toward(0.4), published=False, uri="ctx://2"),
+            entry("d", "red rose", vector=toward(0.3), uri="ctx://1", kind="node"),
+        ]
+        await one.upsert(ALICE, written)
+
+        async def seen(index: Index) -> list[set[str]]:
+            by_vector = await index.search(ALICE, Ask(vector=FIRST_AXIS, where=shown))
+            return [
+                set(ids(by_vector)),
+                await found(index, "red", where=shown),
+                set(ids(await listed(index, ALICE, shown))),
+            ]
+
+        for index in (one, two):
+            assert await seen(index) == [set()] * 3
+            assert [h.entry.fields.get("published") for h in await index.search(ALICE, Ask(text="apple"))] == [False]
+        assert await one.publish(ALICE, Eq("uri", "ctx://1")) == 3
+        for index in (one, two):
+            assert await seen(index) == [{"a", "b", "d"}] * 3
+            assert await index.count(ALICE, shown) == 3
+            apple = replace(written[0], fields={**written[0].fields, "published": True})
+            assert [h.entry for h in await index.search(ALICE, Ask(text="apple"))] == [given_back(apple)]
+            assert await index.get(ALICE, ["a"]) == [given_back(apple)]
+            assert set(ids(await listed(index, ALICE, Eq("published", False)))) == {"c"}
+        assert await two.publish(ALICE, EVERYTHING) == 4
+        assert await seen(one) == [{"a", "b", "c", "d"}] * 3
+        assert await one.publish(ALICE, Eq("uri", "ctx://3")) == 0
+
+    async def test_publishing_never_leads_outside_the_scope(self, index: Index) -> None:
+        hidden = [entry("a", published=False), entry("b", who=("u:bob",), published=False)]
+        await index.upsert(STEWARD, [*hidden, entry("ab", who=("u:alice", "u:bob"), published=False)])
+        await index.upsert(Scope.steward_of("t2"), [entry("a", published=False)])
+        assert await index.publish(ALICE, EVERYTHING) == 1
+        assert ids(await listed(index, STEWARD, Eq("published", True))) == ["a"]
+        assert await index.count(Scope.steward_of("t2"), Eq("published", True)) == 0
+        assert await index.publish(ALICE.narrowed("any", ["g:x"]), EVERYTHING) == 0
+        assert await index.publish(STEWARD, Eq("id", "b")) == 1
+        assert set(ids(await listed(index, STEWARD, Eq("published", True)))) == {"a", "b"}
+
+    async def test_many_entries_are_published_at_once(self, index: Index) -> None:
+        await index.upsert(ALICE, [entry(f"e{n:04}", "apple", published=False, uri="ctx://1") for n in range(1_200)])
+        assert await index.publish(ALICE, every(Eq("uri", "ctx://1"), Eq("kind", "turn"))) == 1_200
+        assert await index.count(ALICE, Eq("published", True)) == 1_200
+
     # --- vectors
 
     async def test_vectors_are_ranked_by_cosine_higher_is_closer(self, index: Index) -> None:

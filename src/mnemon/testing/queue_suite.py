@@ -320,6 +320,36 @@ class QueueContract:
         assert ids(await queue.claim("w")) == ["b"]
         await queue.close()
 
+    async def test_one_taker_holds_a_job_and_the_next_one_gets_it_when_it_is_free(
+        self, queue_factory: QueueFactory, clock: FixedClock
+    ) -> None:
+        queue = queue_factory()
+        lease = timedelta(minutes=5)
+        assert await queue.take(job("one"), worker_id(), lease)
+        assert not await queue.take(job("one"), worker_id(), lease), "held, also against oneself"
+        assert await queue.claim("other") == []
+        taken = await queue_factory().get("one")
+        assert taken is not None
+        assert (taken.status, taken.claimed_by) == (JobStatus.CLAIMED, worker_id())
+        await queue.done("one")
+        assert await queue.take(job("one"), worker_id(), lease)
+        await queue.fail("one", "no luck")
+        assert await queue.claim("other") == [], "it waits for its next try"
+        assert await queue.take(job("one", payload={"again": True}), worker_id(), lease), "a taker does not wait"
+        taken = await queue.get("one")
+        assert taken is not None
+        assert (taken.payload, taken.attempts) == ({"again": True}, 0)
+        await queue.fail("one", "for good", retryable=False)
+        assert await queue.take(job("one"), worker_id(), lease)
+        clock.tick(minutes=10)
+        assert await queue.take(job("one"), worker_id(), lease), "its lease is over"
+
+    async def test_many_takers_of_one_job_take_turns(self, queue_factory: QueueFactory) -> None:
+        queues = [queue_factory() for _ in range(4)]
+        lease = timedelta(minutes=5)
+        got = await asyncio.gather(*(q.take(job("one"), worker_id(), lease) for q in queues * 4))
+        assert sum(got) == 1
+
     async def test_a_lane_yields_one_job_at_a_time(self, queue_factory: QueueFactory, clock: FixedClock) -> None:
         queue = queue_factory()
         await queue.put(

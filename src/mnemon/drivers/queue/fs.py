@@ -117,6 +117,9 @@ class FsQueue:
     async def claim(self, worker: str, limit: int = 100, lease: timedelta = rules.DEFAULT_LEASE) -> Jobs:
         return await asyncio.to_thread(self._claim, worker, limit, lease)
 
+    async def take(self, job: Job, worker: str, lease: timedelta = rules.DEFAULT_LEASE) -> bool:
+        return await asyncio.to_thread(self._take, rules.arrived(job, self._clock.now(), worker, lease))
+
     async def done(self, job_id: str) -> None:
         await asyncio.to_thread(self._done, job_id)
 
@@ -201,6 +204,26 @@ class FsQueue:
                 self._step("queue.claim.after_sync")
         return taken
 
+    def _take(self, job: Job) -> bool:
+        with self._locked() as lock:
+            found = self._find(job.job_id)
+            if found is None:
+                self._put_one(lock, job)
+                _sync_folder(self._ids)
+            else:
+                status, name = found
+                there = self._read_or_report(self._dirs[status] / name, status)
+                if status is JobStatus.CLAIMED and there and not self._is_abandoned(there):
+                    return False
+                self._move(name, status, job, "take")
+            _sync_folder(self._dirs[JobStatus.CLAIMED])
+            self._step("queue.take.after_sync")
+        return True
+
+    def _is_abandoned(self, job: Job) -> bool:
+        over = job.lease_until is None or job.lease_until <= self._clock.now()
+        return over or (job.claimed_by is not None and is_dead(job.claimed_by))
+
     def _due(self, name: str, now: datetime) -> Job | None:
         path = self._dirs[JobStatus.PENDING] / name
         if path.stat().st_mtime > now.timestamp():
@@ -264,7 +287,6 @@ class FsQueue:
     def _recover(self) -> int:
         back = 0
         with self._locked():
-            now = self._clock.now()
             for left_over in self._tmp.iterdir():
                 left_over.unlink()
             for name in sorted(self._names(JobStatus.CLAIMED)):
@@ -275,7 +297,7 @@ class FsQueue:
                 if job.claimed_by is None:
                     self._move(name, JobStatus.CLAIMED, job, "recover")
                     back += 1
-                elif job.lease_until is None or job.lease_until <= now or is_dead(job.claimed_by):
+                elif self._is_abandoned(job):
                     self._move(name, JobStatus.CLAIMED, rules.abandoned(job), "recover")
                     back += 1
         return back

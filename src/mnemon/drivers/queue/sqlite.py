@@ -125,6 +125,9 @@ class SqliteQueue:
     async def claim(self, worker: str, limit: int = 100, lease: timedelta = rules.DEFAULT_LEASE) -> Jobs:
         return await asyncio.to_thread(self._claim, worker, limit, lease)
 
+    async def take(self, job: Job, worker: str, lease: timedelta = rules.DEFAULT_LEASE) -> bool:
+        return await asyncio.to_thread(self._take, rules.arrived(job, self._clock.now(), worker, lease))
+
     async def done(self, job_id: str) -> None:
         await asyncio.to_thread(self._done, job_id)
 
@@ -162,20 +165,23 @@ class SqliteQueue:
 
     def _put(self, jobs: Sequence[Job]) -> int:
         with self._transaction("put"):
-            return sum(
-                self._db.execute(
-                    PUT,
-                    (
-                        job.job_id,
-                        job.tenant_id,
-                        job.lane,
-                        job.status.value,
-                        _micros(job.not_before),
-                        rules.to_json(job),
-                    ),
-                ).rowcount
-                for job in jobs
-            )
+            return sum(map(self._put_one, jobs))
+
+    def _put_one(self, job: Job) -> int:
+        row = (job.job_id, job.tenant_id, job.lane, job.status.value, _micros(job.not_before), rules.to_json(job))
+        return self._db.execute(PUT, row).rowcount
+
+    def _take(self, job: Job) -> bool:
+        with self._transaction("take"):
+            row = self._db.execute(GET, (job.job_id,)).fetchone()
+            there = rules.from_json(row[0]) if row else None
+            if there and there.status is JobStatus.CLAIMED and not self._is_abandoned(there):
+                return False
+            if there:
+                self._store(job)
+            else:
+                self._put_one(job)
+            return True
 
     def _claim(self, worker: str, limit: int, lease: timedelta) -> Jobs:
         with self._transaction("claim"):
@@ -215,9 +221,8 @@ class SqliteQueue:
 
     def _recover(self) -> int:
         with self._transaction("recover"):
-            now = self._clock.now()
             claimed = [rules.from_json(body) for (body,) in self._db.execute(CLAIMED)]
-            lost = [job for job in claimed if not job.lease_until or job.lease_until <= now or self._is_dead(job)]
+            lost = [job for job in claimed if self._is_abandoned(job)]
             for job in lost:
                 self._store(rules.abandoned(job))
             return len(lost)
@@ -291,6 +296,6 @@ class SqliteQueue:
         self._db.execute(UPDATE, (job.status.value, _micros(job.not_before), rules.to_json(job), job.job_id))
         return job
 
-    @staticmethod
-    def _is_dead(job: Job) -> bool:
-        return job.claimed_by is not None and is_dead(job.claimed_by)
+    def _is_abandoned(self, job: Job) -> bool:
+        over = job.lease_until is None or job.lease_until <= self._clock.now()
+        return over or (job.claimed_by is not None and is_dead(job.claimed_by))

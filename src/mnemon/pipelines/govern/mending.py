@@ -1,49 +1,58 @@
-"""Repair: the archive finishes what was cut off, and sessions the index lacks are queued again."""
+"""Repair: the archive finishes what was cut off, and what the index lacks is queued again."""
 
 from __future__ import annotations
 
-import uuid
+from typing import Any
 
 from mnemon.contracts.filters import Eq
-from mnemon.contracts.ports import Archive, Index, Queue
+from mnemon.contracts.ports import Archive, Queue
 from mnemon.contracts.reports import Repair
 from mnemon.contracts.results import RepairResult
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
-from mnemon.pipelines.index.catchup import orphans, stale_sessions
-from mnemon.pipelines.index.worker import index_job
+from mnemon.pipelines.index.catchup import orphan_nodes, orphans, stale_nodes, stale_sessions
+from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.jobs import index_job, node_job
 
 
-async def repair(archive: Archive, index: Index, queue: Queue, tenant_id: str | None) -> RepairResult:
+async def repair(archive: Archive, indexer: Indexer, queue: Queue, tenant_id: str | None) -> RepairResult:
     recovered = await queue.recover()
     repairs: list[Repair] = []
-    queued = 0
+    sessions = nodes = 0
     for tenant in [tenant_id] if tenant_id else [t async for t in archive.tenants()]:
         scope = Scope.steward_of(tenant)
         repairs += await archive.repair(scope)
         async for record in archive.sessions(scope):
             repairs += await _vouch(archive, scope, record)
-        queued += await queue_stale(archive, index, queue, tenant)
-        for uri in await orphans(archive, index, tenant):
-            await index.delete(scope, Eq("uri", uri))
+        for uri in [
+            *await orphans(archive, indexer.index, tenant),
+            *await orphan_nodes(archive, indexer.index, tenant),
+        ]:
+            await indexer.index.delete(scope, Eq("uri", uri))
             repairs.append(Repair(uri, "removed from the index: the archive does not hold it"))
-    return RepairResult(tuple(repairs), queued, recovered)
+        more = await queue_stale(archive, indexer, queue, tenant)
+        sessions, nodes = sessions + more[0], nodes + more[1]
+    return RepairResult(tuple(repairs), sessions, recovered, nodes)
 
 
-async def queue_stale(archive: Archive, index: Index, queue: Queue, tenant_id: str) -> int:
-    """An index job for every session the index does not hold as the archive does."""
-    jobs = [index_job(f"index-{uuid.uuid4().hex}", r.key) async for r in stale_sessions(archive, index, tenant_id)]
-    if jobs:
-        await queue.put(jobs)
-    return len(jobs)
+async def queue_stale(archive: Archive, indexer: Indexer, queue: Queue, tenant_id: str) -> tuple[int, int]:
+    """A job for every session and every node the index does not hold as the archive does."""
+    sessions = [index_job(r.key) async for r in stale_sessions(archive, indexer.index, tenant_id)]
+    nodes = [node_job(key) async for key in stale_nodes(archive, indexer.index, tenant_id)]
+    if sessions or nodes:
+        await queue.put([*sessions, *nodes])
+    return len(sessions), len(nodes)
 
 
 async def _vouch(archive: Archive, scope: Scope, record: SessionRecord) -> list[Repair]:
-    """A session whose writer died between its words and its page: the page is brought up to the words."""
+    """A session whose writer died between its words and its page: the page is brought up to the words. Whether they
+    are all, only its writer could say: one that was never complete is told to be written again."""
     turns = await archive.read_turns(scope, record.key, after=record.turn_count)
     if not turns:
         return []
     last = turns[-1]
-    update = {"status": SessionStatus.COMPLETED, "turn_count": last.seq, "chain_head": last.chain}
+    update: dict[str, Any] = {"turn_count": last.seq, "chain_head": last.chain}
+    if record.status is not SessionStatus.COMPLETED:
+        update |= {"status": SessionStatus.FAILED, "error_reason": "its writer died before the end; write it again"}
     await archive.write_session(scope, record.model_copy(update=update), record.version)
     return [Repair(record.key.uri, f"its page now vouches for {last.seq} turns, {len(turns)} more than before")]

@@ -8,10 +8,10 @@ from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.ports import Archive, Index
 from mnemon.contracts.reports import Defect, VerifyReport
 from mnemon.contracts.scope import Scope
-from mnemon.contracts.sessions import SessionRecord
+from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.logic.ids import turn_id
-from mnemon.pipelines.index.catchup import orphans
-from mnemon.pipelines.index.projection import TURN
+from mnemon.pipelines.index.catchup import orphan_nodes, orphans, stale_nodes
+from mnemon.pipelines.index.projection import CLAIM, TURN, claim_of
 
 _PAGE = 1_000
 
@@ -26,9 +26,18 @@ async def verify(archive: Archive, index: Index | None, tenant_id: str | None) -
         if index is None:
             continue
         async for record in archive.sessions(scope):
-            whole.notes += await _compare(archive, index, scope, record)
+            if record.status is SessionStatus.COMPLETED:
+                whole.notes += await _compare(archive, index, scope, record)
+                whole.notes += await _compare_claims(archive, index, scope, record)
+            else:
+                why = record.error_reason or "its writer has not finished"
+                whole.notes.append(Defect(record.key.uri, record.status.value, why))
         for uri in await orphans(archive, index, tenant):
             whole.notes.append(Defect(uri, "index_orphan", "the index knows a session the archive does not"))
+        for uri in await orphan_nodes(archive, index, tenant):
+            whole.notes.append(Defect(uri, "index_orphan", "the index knows a memory the archive does not"))
+        async for key in stale_nodes(archive, index, tenant):
+            whole.notes.append(Defect(key.uri, "index_stale", "the index does not hold this memory as it is"))
     return whole
 
 
@@ -50,6 +59,20 @@ async def _compare(archive: Archive, index: Index, scope: Scope, record: Session
         ("index_stale", stale, "indexed turns have other words"),
     ]
     return [Defect(key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
+
+
+async def _compare_claims(archive: Archive, index: Index, scope: Scope, record: SessionRecord) -> list[Defect]:
+    claims = {c.claim_id: c for c in await archive.read_claims(scope, record.key)} if record.claim_ids else {}
+    held = {e.id: claim_of(e) for e in await index.get(scope, list(claims))}
+    missing = len(claims) - len(held)
+    stale = sum(held[i] != claims[i] for i in held)
+    extra = await index.count(scope, every(Eq("kind", CLAIM), Eq("uri", record.key.uri))) - len(held)
+    found = [
+        ("index_missing", missing, "claims are not indexed"),
+        ("index_extra", extra, "indexed claims are not in the archive"),
+        ("index_stale", stale, "indexed claims differ"),
+    ]
+    return [Defect(record.key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
 
 
 def _add(whole: VerifyReport, part: VerifyReport) -> None:

@@ -1,19 +1,36 @@
-"""A session into the index: read what the archive holds beyond the marker, embed it, upsert it with a new marker."""
+"""The archive into the index: a session's turns beyond its marker, its claims, and the nodes its commits touched."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.filters import Eq
+from mnemon.contracts.errors import NotFound
+from mnemon.contracts.filters import Eq, In, Not, every
+from mnemon.contracts.nodes import Node, NodeKey
 from mnemon.contracts.ports import Archive, Embedder, Index
 from mnemon.contracts.scope import Scope, SessionKey
-from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
+from mnemon.logic.chunking import ChunkRecord, chunk_for_node
 from mnemon.logic.ids import marker_id
-from mnemon.pipelines.index.projection import marker_entry, turn_entries
+from mnemon.logic.shelves import key_at
+from mnemon.pipelines.index.projection import (
+    CHUNK,
+    CLAIM,
+    HIDDEN,
+    Lives,
+    Marker,
+    chunk_entries,
+    claim_entries,
+    lives,
+    marker_entry,
+    turn_entries,
+)
 
-# Turns of one transaction: readers see a session of up to this many turns wholly or not at all.
+# Turns of one transaction: a session of up to this many is seen wholly or not at all without a second step.
 BATCH = 2_000
 
 
@@ -23,43 +40,137 @@ class Indexer:
     index: Index
     embedder: Embedder
 
-    async def index_fresh(self, record: SessionRecord, fresh: Sequence[StoredTurn]) -> int:
-        """Turns just archived: where they follow the marker directly, the archive need not be read again."""
-        scope = Scope.steward_of(record.tenant_id)
-        if fresh and fresh[0].seq == await self._indexed(scope, record.key) + 1:
-            return await self._add(scope, record, fresh)
-        return await self.index_session(record.key)
+    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
+        """Bring one session up to date and return how many turns were indexed. `fresh` are turns just archived: where
+        they follow the marker directly, they need not be read again. Of one that is not completed nothing is shown
+        but how it stands.
 
-    async def _indexed(self, scope: Scope, key: SessionKey) -> int:
-        marker = await self.index.get(scope, [marker_id(key)])
-        return int(marker[0].fields["seq"]) if marker else 0
-
-    async def index_session(self, key: SessionKey) -> int:
-        """Bring one session up to date and return how many turns were indexed."""
+        The page is read again afterwards: whoever changed it meanwhile may have been here before us."""
         scope = Scope.steward_of(key.tenant_id)
-        record = await self.archive.read_session(scope, key)
+        indexed = seen = 0
+        while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
+            indexed += await self._index(scope, record, fresh)
+            seen, fresh = record.version, ()
         if record is None:
             await self.index.delete(scope, Eq("uri", key.uri))
-            return 0
-        marker = next(iter(await self.index.get(scope, [marker_id(key)])), None)
-        done = int(marker.fields["seq"]) if marker else 0
-        if marker is not None and not await self._agrees(scope, key, marker):
-            await self.index.delete(scope, Eq("uri", key.uri))
-            done = 0
-        indexed = 0
-        while turns := await self.archive.read_turns(scope, key, after=done, limit=BATCH):
-            indexed += await self._add(scope, record, turns)
-            done = turns[-1].seq
         return indexed
 
-    async def _agrees(self, scope: Scope, key: SessionKey, marker: Entry) -> bool:
-        """Was the index built from these turns? The chain at the marker's turn tells, also when it is forgotten."""
-        seq = int(marker.fields["seq"])
-        at = await self.archive.read_turns(scope, key, after=seq - 1, limit=1)
-        return bool(at) and at[0].seq == seq and at[0].chain == marker.metadata["head"]
+    async def _index(self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn]) -> int:
+        key, marker = record.key, await self._marker(scope, record)
+        if record.status is not SessionStatus.COMPLETED:
+            await self.index.upsert(scope, [marker_entry(record, marker)])
+            return 0
+        if marker == Marker.at(record, record.turn_count, record.chain_head):
+            return 0
+        commits: list[CommitRecord] = []
+        if marker.commits < record.commits:
+            commits = await self.archive.read_commits(scope, key, after=marker.commits)
+        # Turns that are indexed already and were judged since are indexed once more.
+        done = min([marker.seq if marker.kept == record.kept else 0, *(c.first_seq - 1 for c in commits)])
+        life = lives(record, await self.archive.read_tags(scope, key) if record.kept == "tagged" else [])
+        if not (fresh and fresh[0].seq == done + 1):
+            fresh = await self.archive.read_turns(scope, key, after=done, limit=BATCH)
+        claims = await self._claims(scope, record)
+        touched = dict.fromkeys(change.uri for commit in commits for change in commit.changes)
+        nodes = [key_at(key.tenant_id, key.owner, uri) for uri in touched]
+        indexed = len(fresh)
+        long = len(fresh) == BATCH
+        while long and (more := await self.archive.read_turns(scope, key, after=fresh[-1].seq, limit=BATCH)):
+            # Too many for one step: written unseen, and shown together at the end.
+            await self.index.upsert(scope, await self._turns(record, fresh, life, published=False))
+            indexed += len(more)
+            fresh = more
+        end = Marker.at(record, fresh[-1].seq, fresh[-1].chain) if fresh else Marker.at(record, marker.seq, marker.head)
+        words = await self._turns(record, fresh, life, published=indexed == len(fresh))
+        if indexed > len(fresh):
+            new = {c.claim_id for c in claims} - set(marker.claim_ids)
+            await self.index.upsert(scope, [*words, *await self._said(claims, new)])
+            await self.index.publish(scope, every(Eq("uri", key.uri), Eq("published", False), Not(In("state", HIDDEN))))
+            words = []
+        else:
+            words += await self._said(claims)
+        chunks, versions = await self._chunks(scope, nodes)
+        await self.index.upsert(scope, [*words, *chunks, marker_entry(record, end)])
+        await self._drop_lost_claims(scope, record)
+        await self._look_again(scope, versions)
+        return indexed
 
-    async def _add(self, scope: Scope, record: SessionRecord, turns: Sequence[StoredTurn]) -> int:
-        vectors = await self.embedder.embed_texts([t.turn.text for t in turns])
-        entries = turn_entries(record, turns, vectors)
-        await self.index.upsert(scope, [*entries, marker_entry(record, turns[-1])])
-        return len(turns)
+    async def index_node(self, key: NodeKey) -> None:
+        """One node as it is now, or nothing of it where it is gone."""
+        scope = Scope.steward_of(key.tenant_id)
+        chunks, versions = await self._chunks(scope, [key])
+        await self.index.upsert(scope, chunks)
+        await self._look_again(scope, versions)
+
+    # --- how far
+
+    async def _marker(self, scope: Scope, record: SessionRecord) -> Marker:
+        found = await self.index.get(scope, [marker_id(record.key)])
+        if not found:
+            return Marker()
+        marker = Marker.of(found[0])
+        if not await self._agrees(scope, record.key, marker):
+            await self.index.delete(scope, Eq("uri", record.key.uri))
+            return Marker()
+        return marker
+
+    async def _agrees(self, scope: Scope, key: SessionKey, marker: Marker) -> bool:
+        """Was the index built from these turns? The chain at the marker's turn tells, also when it is forgotten."""
+        if marker.seq == 0:
+            return True
+        at = await self.archive.read_turns(scope, key, after=marker.seq - 1, limit=1)
+        return bool(at) and at[0].seq == marker.seq and at[0].chain == marker.head
+
+    async def _look_again(self, scope: Scope, versions: dict[NodeKey, int]) -> None:
+        """Nodes somebody else has changed while they were indexed."""
+        for key, version in versions.items():
+            if (await self.archive.stat_node(scope, key)).version != version:
+                await self.index_node(key)
+
+    # --- what
+
+    async def _chunks(self, scope: Scope, keys: Sequence[NodeKey]) -> tuple[list[Entry], dict[NodeKey, int]]:
+        """Nodes in pieces, and the version each was read in. What the index holds of them beside that is dropped."""
+        entries: list[Entry] = []
+        versions: dict[NodeKey, int] = {}
+        for key in keys:
+            node = await self._node(scope, key)
+            versions[key] = node.version if node else 0
+            chunks = chunk_for_node(node) if node else []
+            await self._drop_old_chunks(scope, key, versions[key], chunks)
+            if node:
+                vectors = await self.embedder.embed_texts([c.text_content for c in chunks])
+                entries += chunk_entries(node, chunks, vectors)
+        return entries, versions
+
+    async def _said(self, claims: Sequence[Claim], unseen: Collection[str] = ()) -> list[Entry]:
+        vectors = await self.embedder.embed_texts([c.statement for c in claims]) if claims else []
+        return claim_entries(claims, vectors, unseen)
+
+    async def _claims(self, scope: Scope, record: SessionRecord) -> list[Claim]:
+        if not record.claim_ids:
+            return []
+        settled = set(record.claim_ids)
+        return [c for c in await self.archive.read_claims(scope, record.key) if c.claim_id in settled]
+
+    async def _drop_lost_claims(self, scope: Scope, record: SessionRecord) -> None:
+        of_session = every(Eq("kind", CLAIM), Eq("uri", record.key.uri))
+        if await self.index.count(scope, of_session) > len(record.claim_ids):
+            await self.index.delete(scope, every(of_session, Not(In("id", record.claim_ids))))
+
+    async def _drop_old_chunks(self, scope: Scope, key: NodeKey, version: int, chunks: Sequence[ChunkRecord]) -> None:
+        if version != 1:
+            now = In("id", tuple(c.chunk_id for c in chunks))
+            await self.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri), Not(now)))
+
+    async def _turns(
+        self, record: SessionRecord, turns: Sequence[StoredTurn], life: Lives, published: bool
+    ) -> list[Entry]:
+        vectors = await self.embedder.embed_texts([t.turn.text for t in turns]) if turns else []
+        return turn_entries(record, turns, vectors, life, published)
+
+    async def _node(self, scope: Scope, key: NodeKey) -> Node | None:
+        try:
+            return await self.archive.read_node(scope, key)
+        except NotFound:
+            return None

@@ -1,22 +1,74 @@
-"""Archived turns as entries of an index, and the marker that says how far a session is indexed."""
+"""What the archive holds as entries of an index: turns, claims, nodes in chunks, and the marker that says how far a
+session is indexed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.entries import EmbeddingVector, Entry
-from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.contracts.nodes import Node
+from mnemon.contracts.sessions import KeptRule, SessionRecord, StoredTurn
+from mnemon.contracts.tags import Tagging
+from mnemon.contracts.turns import epoch_ms
+from mnemon.logic.chunking import ChunkRecord
 from mnemon.logic.ids import marker_id, turn_id
+from mnemon.logic.tagging import archived_only, kept_turns
 
 TURN = "turn"
+CLAIM = "claim"
+CHUNK = "chunk"
 MARKER = "session_marker"
 SOURCE = "locomo_text_pipeline"
+MARKER_SOURCE = "dialog_session_marker"
+# Claims in these states are in the index, and not shown.
+HIDDEN = (ClaimState.PENDING, ClaimState.REPEATED, ClaimState.EXPIRED)
 
 
-def turn_entries(record: SessionRecord, turns: Sequence[StoredTurn], vectors: Sequence[EmbeddingVector]) -> list[Entry]:
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """Which turns of a session are remembered, and which are there for a while only. What nobody has judged is
+    remembered."""
+
+    rule: KeptRule = "all"
+    kept: frozenset[str] = frozenset()
+    seconds: dict[str, int] = field(default_factory=dict)
+    judged: tuple[tuple[int, int, int], ...] = ()
+
+    def keeps(self, stored: StoredTurn) -> bool:
+        if self.rule != "tagged":
+            return self.rule == "all"
+        return stored.turn.turn_id in self.kept or not any(a <= stored.seq <= b for a, b, _ in self.judged)
+
+    def expires_at(self, stored: StoredTurn) -> int | None:
+        seconds = self.seconds.get(stored.turn.turn_id, 0)
+        seconds = next((ttl for a, b, ttl in self.judged if ttl and a <= stored.seq <= b), seconds)
+        return epoch_ms(stored.archived_at) + seconds * 1000 if seconds else None
+
+
+def lives(record: SessionRecord, taggings: Sequence[Tagging]) -> Lives:
+    if record.kept != "tagged":
+        return Lives(record.kept)
+    kept: set[str] = set()
+    seconds: dict[str, int] = {}
+    for tagging in taggings:
+        kept |= kept_turns(tagging.output)
+        seconds |= archived_only(tagging.output)
+    judged = tuple((t.first_seq, t.last_seq, t.ttl_seconds) for t in taggings)
+    return Lives("tagged", frozenset(kept), seconds, judged)
+
+
+def turn_entries(
+    record: SessionRecord,
+    turns: Sequence[StoredTurn],
+    vectors: Sequence[EmbeddingVector],
+    lives: Lives,
+    published: bool = True,
+) -> list[Entry]:
     key = record.key
     same = {
         "uri": key.uri,
@@ -24,8 +76,7 @@ def turn_entries(record: SessionRecord, turns: Sequence[StoredTurn], vectors: Se
         "domain": "dialog",
         "source": SOURCE,
         "modality": "text",
-        "published": True,
-        "kept": True,
+        "published": published,
     }
     return [
         Entry(
@@ -35,11 +86,13 @@ def turn_entries(record: SessionRecord, turns: Sequence[StoredTurn], vectors: Se
             kind=TURN,
             fields={
                 **same,
+                "kept": lives.keeps(stored),
                 "seq": stored.seq,
                 "ts": stored.ts_ms,
                 "role": str(stored.turn.role),
                 "speaker": stored.turn.speaker,
                 "turn_id": stored.turn.turn_id,
+                "expires_at": lives.expires_at(stored),
             },
             metadata=_metadata(stored),
             vector=vector.dense_vector,
@@ -61,13 +114,125 @@ def _metadata(stored: StoredTurn) -> dict[str, Any]:
     return metadata
 
 
-def marker_entry(record: SessionRecord, last: StoredTurn) -> Entry:
-    """Says up to which turn a session is indexed. Found by its id, never by similarity: it has no vector."""
+def claim_entries(
+    claims: Sequence[Claim], vectors: Sequence[EmbeddingVector], unseen: Collection[str] = ()
+) -> list[Entry]:
+    """A claim's entry carries the whole claim, its quotes included: whoever finds it can prove it without a further
+    call. One that waits for confirmation is not published, nor are those `unseen` for the moment."""
+    return [
+        Entry(
+            id=claim.claim_id,
+            principals=claim.principals,
+            text=claim.statement,
+            kind=CLAIM,
+            fields={
+                "uri": claim.session.uri,
+                "session_id": claim.session_id,
+                "domain": "dialog",
+                "source": SOURCE,
+                "modality": "text",
+                "published": claim.state not in HIDDEN and claim.claim_id not in unseen,
+                "kept": True,
+                "ts": epoch_ms(claim.valid_from),
+                "shelf": claim.shelf.value,
+                "fact_type": claim.kind.value,
+                "status": claim.status.value,
+                "state": claim.state.value,
+                "node": claim.node_uri or None,
+                "importance": claim.governance.importance,
+                "expires_at": epoch_ms(claim.expires_at) if claim.expires_at else None,
+                "entities": list(claim.entities),
+            },
+            metadata={"claim": _whole(claim)},
+            vector=vector.dense_vector,
+        )
+        for claim, vector in zip(claims, vectors, strict=True)
+    ]
+
+
+def _whole(claim: Claim) -> dict[str, Any]:
+    """With every word of its governance, also where it is the usual one."""
+    told = claim.model_dump(mode="json", exclude_defaults=True)
+    return {**told, "governance": claim.governance.model_dump(mode="json")}
+
+
+def claim_of(entry: Entry) -> Claim:
+    return Claim.model_validate(entry.metadata["claim"])
+
+
+def chunk_entries(node: Node, chunks: Sequence[ChunkRecord], vectors: Sequence[EmbeddingVector]) -> list[Entry]:
+    ttl = _expiry(node)
+    return [
+        Entry(
+            id=chunk.chunk_id,
+            principals=node.principals,
+            text=chunk.text_content,
+            kind=CHUNK,
+            fields={
+                "uri": chunk.uri,
+                "node": chunk.uri,
+                "shelf": node.key.shelf.value,
+                "level": chunk.level,
+                "seq": chunk.chunk_index,
+                "domain": "dialog",
+                "modality": "text",
+                "published": True,
+                "ts": epoch_ms(node.updated_at) if node.updated_at else 0,
+                "expires_at": ttl,
+            },
+            metadata={"version": node.version},
+            vector=vector.dense_vector,
+        )
+        for chunk, vector in zip(chunks, vectors, strict=True)
+    ]
+
+
+def _expiry(node: Node) -> int | None:
+    """A node whose every claim ends is over when the last of them is; one that is over in part is rendered anew by
+    the sweep."""
+    ends = [row.get("expires_at") for row in node.metadata.get("claims", [])]
+    if not ends or not all(ends):
+        return None
+    return max(epoch_ms(datetime.fromisoformat(end)) for end in ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Which version of a session's page the index holds, and of it: up to which turn, which commit, which claims."""
+
+    version: int = 0
+    seq: int = 0
+    head: str = ""
+    commits: int = 0
+    kept: str = ""
+    claim_ids: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, record: SessionRecord, seq: int, head: str) -> Marker:
+        return cls(record.version, seq, head, record.commits, record.kept, record.claim_ids)
+
+    @classmethod
+    def of(cls, entry: Entry) -> Marker:
+        held = {f.name: entry.metadata[f.name] for f in fields(cls) if f.name in entry.metadata}
+        return cls(**{**held, "seq": int(entry.fields["seq"]), "claim_ids": tuple(held.get("claim_ids", ()))})
+
+
+def marker_entry(record: SessionRecord, marker: Marker) -> Entry:
+    """How a session stands, and how far the index is with it. Found by its id, never by similarity: it has no
+    vector."""
     return Entry(
         id=marker_id(record.key),
         principals=record.principals,
         text=f"session_marker {record.session_id}",
         kind=MARKER,
-        fields={"uri": record.key.uri, "session_id": record.session_id, "seq": last.seq, "status": record.status.value},
-        metadata={"node_type": MARKER, "head": last.chain},
+        fields={
+            "uri": record.key.uri,
+            "session_id": record.session_id,
+            "domain": "dialog",
+            "source": MARKER_SOURCE,
+            "modality": "text",
+            "seq": marker.seq,
+            "status": record.status.value,
+        },
+        metadata={"node_type": MARKER, **{k: v for k, v in asdict(marker).items() if k != "seq"}},
     )

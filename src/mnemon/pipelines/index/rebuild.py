@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mnemon.contracts.ports import Archive, Embedder, Index
 from mnemon.contracts.results import RebuildResult
 from mnemon.contracts.scope import Scope
-from mnemon.pipelines.index.catchup import stale_sessions
+from mnemon.pipelines.index.catchup import stale_nodes, stale_sessions
 from mnemon.pipelines.index.indexing import Indexer
 
 # (sessions done, sessions in all, turns indexed so far)
@@ -39,6 +39,8 @@ async def rebuild(
         for tenant in [t async for t in archive.tenants()]:
             async for record in stale_sessions(archive, fresh, tenant):
                 entries += await indexer.index_session(record.key)
+            async for node in stale_nodes(archive, fresh, tenant):
+                await indexer.index_node(node)
         await fresh.finish_rebuild()
     finally:
         await fresh.close()

@@ -1,10 +1,11 @@
-"""The worker that keeps replicas up: claim jobs, do them, and never lose one."""
+"""The worker: claim jobs, do them, and never lose one."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
@@ -12,8 +13,6 @@ from mnemon.contracts.errors import MnemonError, NotFound
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Queue
 from mnemon.contracts.reports import IndexBatchResult
-from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
-from mnemon.pipelines.index.indexing import Indexer
 
 LEASE = timedelta(minutes=5)
 # Few at a time: what a worker holds when it dies has to wait for somebody to notice.
@@ -22,15 +21,7 @@ CLAIM_LIMIT = 10
 _log = logging.getLogger(__name__)
 
 
-def index_job(job_id: str, key: SessionKey) -> Job:
-    """The intent to bring one session's replica up to date."""
-    payload = {"owner_kind": key.owner.kind.value, "owner_id": key.owner.id, "session_id": key.session_id}
-    return Job(job_id=job_id, kind=JobKind.INDEX, tenant_id=key.tenant_id, payload=payload)
-
-
-def session_of(job: Job) -> SessionKey:
-    owner = Owner(OwnerKind(job.payload["owner_kind"]), job.payload["owner_id"])
-    return SessionKey(job.tenant_id, owner, job.payload["session_id"])
+Handler = Callable[[Job], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -54,9 +45,21 @@ async def lease_kept(queue: Queue, worker: str, job_ids: Iterable[str]) -> Async
 
 
 class Worker:
-    def __init__(self, queue: Queue, indexer: Indexer, name: str) -> None:
+    """`tend` is done now and then when there is nothing else to do."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        handlers: Mapping[JobKind, Handler],
+        name: str,
+        tend: Callable[[], Awaitable[object]] | None = None,
+        tend_every_s: float = 3600.0,
+    ) -> None:
         self._queue = queue
-        self._indexer = indexer
+        self._handlers = handlers
+        self._tend = tend
+        self._tend_every_s = tend_every_s
+        self._tended = time.monotonic()
         self.name = name
         self._stopping = asyncio.Event()
         self._woken = asyncio.Event()
@@ -72,9 +75,10 @@ class Worker:
         return IndexBatchResult(len(jobs), sum(results), len(results) - sum(results))
 
     async def _do(self, job: Job) -> None:
-        if job.kind is not JobKind.INDEX:
+        handler = self._handlers.get(job.kind)
+        if handler is None:
             raise MnemonError(f"no worker knows jobs of kind {job.kind}")
-        await self._indexer.index_session(session_of(job))
+        await handler(job)
 
     async def _settle(self, job: Job) -> bool:
         """Done or failed, it is written down; only a stop of the program leaves a job claimed."""
@@ -101,10 +105,20 @@ class Worker:
             if on_round and result.claimed:
                 on_round(result)
             if not result.claimed:
+                await self._tend_if_due()
                 self._woken.clear()
                 if not self._stopping.is_set():
                     with suppress(TimeoutError):
                         await asyncio.wait_for(self._woken.wait(), poll_s)
+
+    async def _tend_if_due(self) -> None:
+        if self._tend is None or time.monotonic() - self._tended < self._tend_every_s:
+            return
+        self._tended = time.monotonic()
+        try:
+            await self._tend()
+        except (MnemonError, OSError) as error:
+            _log.warning("could not sweep: %s; trying again later", error)
 
     def wake(self) -> None:
         """There is work: do not wait for the next poll."""

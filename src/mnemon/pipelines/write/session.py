@@ -1,41 +1,37 @@
-"""One conversation into the archive and its replica: intent, page, words, page, index."""
+"""One conversation into the archive and its replicas: hold the session, keep the words, make memories of them, vouch,
+index."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
-from mnemon.contracts.errors import MnemonError, VersionConflict
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured, VersionConflict
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Archive, Clock, Queue
-from mnemon.contracts.reports import Degraded
-from mnemon.contracts.results import SessionWriteResult
 from mnemon.contracts.scope import Scope, SessionKey
-from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
+from mnemon.contracts.sessions import KeptRule, SessionRecord, SessionStatus, StoredTurn
 from mnemon.contracts.turns import Turn
+from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.index.indexing import BATCH, Indexer
-from mnemon.pipelines.index.worker import LEASE, index_job, lease_kept
-from mnemon.pipelines.write.intake import LISTED, Intake
-
-Mode = Literal["once", "append"]
-Wait = Literal["indexed", "archived"]
+from mnemon.pipelines.index.worker import LEASE, lease_kept
+from mnemon.pipelines.jobs import digest_job, session_of
+from mnemon.pipelines.write.commit import Committer
+from mnemon.pipelines.write.intake import Intake
+from mnemon.pipelines.write.order import WriteOrder
+from mnemon.pipelines.write.telling import Telling
 
 _APPEND = 2_000
+# How long one writer waits for another before it gives up.
+HOLD_S = 60.0
 
-
-@dataclass(slots=True)
-class _Steps:
-    """What happened so far, for the result."""
-
-    degraded: list[Degraded] = field(default_factory=list)
-    latency_ms: dict[str, float] = field(default_factory=dict)
-
-    def timed(self, name: str, begun: float) -> None:
-        self.latency_ms[name] = round((time.perf_counter() - begun) * 1000, 3)
+AskerFactory = Callable[[], Asker | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,59 +48,174 @@ class SessionWriter:
     archive: Archive
     queue: Queue
     indexer: Indexer
+    committer: Committer
     clock: Clock
     worker: str
+    # The model of the memory, for what the worker takes up; a caller's own model is only lent, while the process lives.
+    own_asker: AskerFactory
+    lent: dict[str, Asker] = field(default_factory=dict)
 
     async def write(
-        self, scope: Scope, key: SessionKey, principals: tuple[str, ...], intake: Intake, mode: Mode, wait: Wait
-    ) -> SessionWriteResult:
-        begun = time.perf_counter()
-        steps = _Steps()
+        self,
+        scope: Scope,
+        key: SessionKey,
+        principals: tuple[str, ...],
+        intake: Intake,
+        order: WriteOrder,
+        asker: Asker | None,
+        lent: bool = False,
+    ) -> Telling:
+        """`lent` when the model is the caller's own: nobody but this process can finish with it what has to wait."""
+        telling = Telling(key, intake, order, asker, lent)
         record = await self.archive.read_session(scope, key)
-        if record is not None and record.status is SessionStatus.COMPLETED and mode == "once":
-            return await self._skipped(scope, record, intake)
-        # Intent first: from here on a crash leaves a job behind that brings the replica up to the archive.
-        job = await self._announce(key, steps)
-        record = await self._open(scope, key, principals, record)
-        appended = await self._append(scope, key, intake)
-        record = await self._complete(scope, record, appended)
-        steps.timed("archive_ms", begun)
-        indexed = await self._index(record, job, appended.fresh, wait, steps)
-        steps.timed("total_ms", begun)
-        counts: dict[str, Any] = {
-            "events_written": appended.written,
-            "facts_written": 0,
-            "turns_already_there": appended.already_there,
-            "turns_dropped": intake.dropped_count,
-            "turns_in_session": appended.turn_count,
-            "turns_indexed": indexed,
-            "masked": intake.masked_count,
-        }
-        return _result("ok", record, counts, intake, steps)
+        if _is_done(record, order):
+            return await self._skipped(scope, record, telling)
+        async with self._held(key, order, telling) as job:
+            record = await self.archive.read_session(scope, key)
+            if record is not None and _is_done(record, order):  # by somebody we waited for
+                await self._bring_up(record, job, [], telling)
+                return await self._skipped(scope, record, telling)
+            return await self._write(scope, key, principals, record, telling, job)
 
-    async def _skipped(self, scope: Scope, record: SessionRecord, intake: Intake) -> SessionWriteResult:
+    async def _write(
+        self,
+        scope: Scope,
+        key: SessionKey,
+        principals: tuple[str, ...],
+        before: SessionRecord | None,
+        telling: Telling,
+        job: Job | None,
+    ) -> Telling:
+        order = telling.order
+        record = await self._open(scope, key, principals, before)
+        appended = await self._append(scope, key, telling.intake)
+        telling.appended(appended.written, appended.already_there, appended.turn_count)
+        if not order.extract or telling.asker is None:
+            if order.extract:
+                telling.skip_facts("llm_missing", "no language model is configured; only the words were kept")
+            update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
+            record = await self._complete(scope, record, update)
+            return await self._indexed(record, job, appended.fresh, telling)
+        record = await self._turn_page(scope, record, {**_page(appended), "status": SessionStatus.IN_PROGRESS})
+        if order.wait == "archived":
+            return await self._left_to_the_worker(record, job, telling)
+        try:
+            record = await self._digest(scope, record, appended.fresh, telling)
+        except CommitError as error:
+            return await self._failed(scope, record, before, job, error, telling)
+        if telling.outcome.failures:
+            partial = CommitError("; ".join(telling.outcome.failures), phase="write")
+            return await self._failed(scope, record, before, job, partial, telling)
+        return await self._indexed(record, job, appended.fresh, telling)
+
+    async def rehearse(
+        self,
+        scope: Scope,
+        key: SessionKey,
+        principals: tuple[str, ...],
+        intake: Intake,
+        order: WriteOrder,
+        asker: Asker,
+    ) -> Telling:
+        """Everything a commit would do, and nothing of it done."""
+        telling = Telling(key, intake, order, asker)
+        record = await self.archive.read_session(scope, key)
+        there = await self._turn_ids(scope, record) if record else set()
+        record = record or new_record(key, principals, self.clock)
+        unseen = [turn for turn in intake.spool.turns() if turn.turn_id not in there]
+        now, known = self.clock.now(), len(there)
+        turns = [StoredTurn(turn, n, now, "") for n, turn in enumerate(unseen, known + 1)]
+        record = record.model_copy(update={"turn_count": known + len(turns)})
+        telling.outcome = await self.committer.commit(scope, record, turns, order.for_commit(), asker)
+        return telling.ended("ok", record)
+
+    async def resume(self, job: Job) -> None:
+        """A write that was left to the worker, or whose writer died: from its words to its index."""
+        key, order = session_of(job), WriteOrder.from_payload(job.payload["order"])
+        scope = Scope.steward_of(key.tenant_id)
+        record = await self.archive.read_session(scope, key)
+        if record is None:
+            return
+        unfinished = record.status is not SessionStatus.COMPLETED
+        if order.extract and unfinished and record.turn_count:
+            try:
+                record = await self._resume_digest(scope, record, order, job)
+            except MnemonError as error:
+                await self._turn_page(scope, record, _failure(error))
+                raise
+        await self.indexer.index_session(key)
+        # Also those a writer left that died, or lost its index, after it had completed the page.
+        for commit in await self.archive.read_commits(scope, key, after=record.commits - 1):
+            await self._index_others(commit.others)
+        self.lent.pop(job.job_id, None)
+
+    async def _resume_digest(self, scope: Scope, record: SessionRecord, order: WriteOrder, job: Job) -> SessionRecord:
+        asker = self.lent.get(job.job_id) or self.own_asker()
+        if asker is None and order.llm_policy == "require":
+            raise ModelNotConfigured("this session waits for a language model and none is configured", field="llm")
+        if asker is None:
+            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))})
+        telling = Telling(record.key, Intake(), order, asker)
+        record = await self._digest(scope, record, [], telling)
+        if telling.outcome.failures:
+            raise CommitError("; ".join(telling.outcome.failures), phase="write")
+        return record
+
+    # --- one at a time
+
+    @asynccontextmanager
+    async def _held(self, key: SessionKey, order: WriteOrder, telling: Telling) -> AsyncIterator[Job | None]:
+        """The session to oneself, by holding its job: intent first, so that a crash leaves it to be taken up."""
+        job = digest_job(key, order.to_payload())
+        try:
+            await self._take(job)
+        except Busy:
+            raise
+        except MnemonError as error:
+            telling.degrade("queue", f"the job could not be stored ({error}); repair will find the session")
+            yield None
+            return
+        try:
+            async with lease_kept(self.queue, self.worker, [job.job_id]):
+                yield job
+        except BaseException:
+            await self.queue.release(job.job_id)
+            raise
+
+    async def _take(self, job: Job) -> None:
+        pause, waited = 0.01, 0.0
+        while not await self.queue.take(job, self.worker, LEASE):
+            if waited >= HOLD_S:
+                raise Busy(
+                    f"session {job.payload['session_id']} is being written by somebody else; try again",
+                    session_id=job.payload["session_id"],
+                )
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(pause * 1.5, 0.5)
+
+    async def _let_go(self, job: Job | None) -> None:
+        if job is not None:
+            await self.queue.done(job.job_id)
+            self.lent.pop(job.job_id, None)
+
+    # --- words
+
+    async def _skipped(self, scope: Scope, record: SessionRecord | None, telling: Telling) -> Telling:
         """Completed already: nothing is written, and turns it has not seen are named, not swallowed."""
-        there = {t.turn.turn_id for t in await self.archive.read_turns(scope, record.key)}
-        there |= {t.turn_id for t in await self.archive.read_tombstones(scope, record.key)}
-        unseen = [t.turn_id for t in intake.spool.turns() if t.turn_id not in there]
-        steps = _Steps()
+        assert record is not None
+        there = await self._turn_ids(scope, record)
+        unseen = [t.turn_id for t in telling.intake.spool.turns() if t.turn_id not in there]
         if unseen:
             some = ", ".join(unseen[:5]) + (", …" if len(unseen) > 5 else "")
             why = f"{len(unseen)} turns are not in the completed session ({some}); write them with mode='append'"
-            steps.degraded.append(Degraded("unseen_turns", why))
-        counts = {"events_written": 0, "facts_written": 0, "turns_in_session": len(there), "turns_unseen": len(unseen)}
-        return _result("skipped_existing", record, counts, intake, steps)
+            telling.degrade("unseen_turns", why)
+        telling.counts |= {"turns_in_session": len(there), "turns_unseen": len(unseen)}
+        return telling.ended("skipped_existing", record)
 
-    async def _announce(self, key: SessionKey, steps: _Steps) -> Job | None:
-        job = index_job(f"index-{uuid.uuid4().hex}", key)
-        try:
-            await self.queue.put([job], claim_by=self.worker, lease=LEASE)
-        except MnemonError as error:
-            steps.degraded.append(
-                Degraded("queue", f"the index job could not be stored ({error}); repair will find it")
-            )
-            return None
-        return job
+    async def _turn_ids(self, scope: Scope, record: SessionRecord) -> set[str]:
+        there = {t.turn.turn_id for t in await self.archive.read_turns(scope, record.key)}
+        return there | {t.turn_id for t in await self.archive.read_tombstones(scope, record.key)}
 
     async def _open(
         self, scope: Scope, key: SessionKey, principals: tuple[str, ...], record: SessionRecord | None
@@ -112,16 +223,7 @@ class SessionWriter:
         """The session's page, made if it is new; two who make it at once share it."""
         if record is not None and set(record.principals) == set(principals):
             return record
-        now = self.clock.now()
-        fresh = SessionRecord(
-            tenant_id=key.tenant_id,
-            owner_kind=key.owner.kind,
-            owner_id=key.owner.id,
-            session_id=key.session_id,
-            principals=principals,
-            created_at=now,
-            updated_at=now,
-        )
+        fresh = new_record(key, principals, self.clock)
         try:
             return await self.archive.write_session(scope, fresh, record.version if record else 0)
         except VersionConflict:
@@ -146,75 +248,167 @@ class SessionWriter:
             fresh = [*fresh, *result.appended] if written <= BATCH else []
         return _Appended(written, already, count, head, fresh)
 
-    async def _complete(self, scope: Scope, record: SessionRecord, appended: _Appended) -> SessionRecord:
-        """The page names the last turn it vouches for; whoever writes it last vouches for all."""
+    # --- memories
+
+    async def _digest(
+        self, scope: Scope, record: SessionRecord, fresh: list[StoredTurn], telling: Telling
+    ) -> SessionRecord:
+        """Stages 2 and 3 and the page that vouches for them. A model that fails costs the facts, if that is allowed."""
+        assert telling.asker is not None
+        order = telling.order
+        try:
+            outcome = await self.committer.commit(scope, record, fresh, order.for_commit(), telling.asker)
+        except CommitError as error:
+            if order.llm_policy == "require":
+                raise
+            reason = "budget" if error.details.get("cause") == "RESOURCE_EXHAUSTED" else "llm_error"
+            telling.skip_facts(reason, error.message)
+            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))})
+        telling.outcome = outcome
+        if outcome.failures:
+            return record
+        update: dict[str, Any] = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
+        if outcome.commit:
+            gone = {c.claim_id for c in outcome.gone}
+            ids = [*(i for i in record.claim_ids if i not in gone), *(c.claim_id for c in outcome.claims)]
+            update |= {"claim_ids": tuple(dict.fromkeys(ids)), "commits": outcome.commit}
+        return await self._complete(scope, record, update)
+
+    async def _complete(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
+        done = {"status": SessionStatus.COMPLETED, "error_reason": None, **update}
+        page = record.model_copy(update=done)
+        counts = {"events": page.turn_count, "claims": len(page.claim_ids)}
+        return await self._turn_page(scope, record, {**done, "counts": counts})
+
+    async def _turn_page(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
+        """The page with this written in, whoever else has written on it meanwhile."""
         while True:
-            if record.status is SessionStatus.COMPLETED and record.turn_count >= appended.turn_count:
+            page = record.model_copy(update=update)
+            if page == record:
                 return record
-            done = record.model_copy(
-                update={
-                    "status": SessionStatus.COMPLETED,
-                    "turn_count": appended.turn_count,
-                    "chain_head": appended.chain_head,
-                    "counts": {"events": appended.turn_count},
-                }
-            )
+            if page.turn_count < record.turn_count:
+                page = page.model_copy(update={"turn_count": record.turn_count, "chain_head": record.chain_head})
             try:
-                return await self.archive.write_session(scope, done, record.version)
+                return await self.archive.write_session(scope, page, record.version)
             except VersionConflict:
                 newer = await self.archive.read_session(scope, record.key)
                 if newer is None:
                     raise
                 record = newer
 
-    async def _index(
-        self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], wait: Wait, steps: _Steps
-    ) -> int:
-        """Read your writes, or leave it to the worker. A replica that fails is lag, not loss."""
-        begun = time.perf_counter()
-        if wait == "archived":
+    async def _failed(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        before: SessionRecord | None,
+        job: Job | None,
+        error: CommitError,
+        telling: Telling,
+    ) -> Telling:
+        """The words stay, the page says why, and the same call made again completes it."""
+        record = await self._turn_page(scope, record, _failure(error))
+        telling.error = error
+        if telling.order.cleanup_on_failure:
+            await self._clean_up(scope, record, before, telling)
+        with suppress(MnemonError):  # the index repeats what the page says; where it cannot, the page is enough
+            await self.indexer.index_session(record.key)
+        await self._let_go(job)
+        return telling.ended("failed", record)
+
+    async def _clean_up(
+        self, scope: Scope, record: SessionRecord, before: SessionRecord | None, telling: Telling
+    ) -> None:
+        if before is not None and before.turn_count:
+            telling.degrade("cleanup", "the session had words before this call; nothing was taken away")
+            return
+        assert telling.asker is not None
+        try:
+            await self.committer.undo(scope, record, telling.asker)
+            await self.archive.drop_session(scope, record.key)
+        except MnemonError as error:
+            telling.degrade("cleanup", f"{error}; not everything of this call could be taken away")
+        else:
+            telling.degrade("cleanup", "the words of this call were taken away again, as asked")
+
+    # --- replicas
+
+    async def _left_to_the_worker(self, record: SessionRecord, job: Job | None, telling: Telling) -> Telling:
+        if job is not None:
+            if telling.lent and telling.asker is not None:
+                self.lent[job.job_id] = telling.asker
+            await self.queue.release(job.job_id)
+        telling.degrade("digest_pending", "the words are kept; the worker makes memories of them and indexes them")
+        return telling.ended("ok", record)
+
+    async def _indexed(
+        self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], telling: Telling
+    ) -> Telling:
+        """Read your writes, or leave it to the worker."""
+        if telling.order.wait == "archived":
             if job is not None:
                 await self.queue.release(job.job_id)
-            steps.degraded.append(Degraded("index_pending", "the worker indexes it; wait='archived' was asked for"))
-            return 0
+            telling.degrade("index_pending", "the worker indexes it; wait='archived' was asked for")
+        else:
+            await self._bring_up(record, job, fresh, telling)
+        return telling.ended("ok", record)
+
+    async def _bring_up(
+        self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], telling: Telling
+    ) -> None:
+        """The replica up to the page, and the job with it. A replica that fails is lag, not loss."""
+        begun = time.perf_counter()
         try:
-            async with lease_kept(self.queue, self.worker, [job.job_id] if job else []):
-                indexed = await self.indexer.index_fresh(record, fresh)
+            telling.counts["turns_indexed"] = await self.indexer.index_session(record.key, fresh)
+            await self._index_others(telling.outcome.others)
         except MnemonError as error:
-            steps.degraded.append(Degraded("index_pending", f"{error}; the worker will try again"))
+            telling.degrade("index_pending", f"{error}; the worker will try again")
             if job is not None:
                 await self.queue.fail(job.job_id, str(error))
-            return 0
-        if job is not None:
-            await self.queue.done(job.job_id)
-        steps.timed("index_ms", begun)
-        return indexed
+        else:
+            await self._let_go(job)
+            telling.timed("index_ms", begun)
+
+    async def _index_others(self, others: Sequence[Claim]) -> None:
+        """Sessions whose claims hold otherwise since."""
+        for key in dict.fromkeys(claim.session for claim in others):
+            await self.indexer.index_session(key)
+
+
+def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> SessionRecord:
+    now = clock.now()
+    return SessionRecord(
+        tenant_id=key.tenant_id,
+        owner_kind=key.owner.kind,
+        owner_id=key.owner.id,
+        session_id=key.session_id,
+        principals=principals,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _is_done(record: SessionRecord | None, order: WriteOrder) -> bool:
+    completed = record is not None and record.status is SessionStatus.COMPLETED
+    return completed and order.mode == "once" and not order.overwrite
+
+
+def _page(appended: _Appended) -> dict[str, Any]:
+    if not appended.turn_count:
+        return {}
+    return {"turn_count": appended.turn_count, "chain_head": appended.chain_head}
+
+
+def _failure(error: MnemonError) -> dict[str, Any]:
+    return {"status": SessionStatus.FAILED, "error_reason": error.message}
+
+
+def _kept_rule(order: WriteOrder, judged: bool) -> KeptRule:
+    """For the whole session, as the last call wants it."""
+    if not order.write_events:
+        return "none"
+    return "tagged" if judged else "all"
 
 
 def _batches(turns: Iterator[Turn]) -> Iterator[list[Turn]]:
     while batch := list(islice(turns, _APPEND)):
         yield batch
-
-
-def _result(
-    status: Literal["ok", "skipped_existing"],
-    record: SessionRecord,
-    counts: dict[str, Any],
-    intake: Intake,
-    steps: _Steps,
-) -> SessionWriteResult:
-    if intake.dropped_count > LISTED:
-        steps.degraded.append(
-            Degraded("dropped_list", f"{intake.dropped_count} turns were dropped, {LISTED} are listed")
-        )
-    return SessionWriteResult(
-        status=status,
-        session_id=record.session_id,
-        uri=record.key.uri,
-        version=record.version,
-        counts=counts,
-        degraded=tuple(steps.degraded),
-        dropped=tuple(intake.dropped),
-        redacted=tuple(intake.masked),
-        debug={"llm_used": None, "latency_ms": steps.latency_ms},
-    )

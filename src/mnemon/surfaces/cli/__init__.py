@@ -7,7 +7,7 @@ import sys
 import click
 
 from mnemon.contracts.errors import MnemonError
-from mnemon.surfaces.cli import demo, doctor, ingest, jobs, messages, moving, upkeep
+from mnemon.surfaces.cli import claims, commit, demo, doctor, ingest, jobs, messages, moving, nodes, upkeep
 from mnemon.surfaces.cli.options import wants_json
 from mnemon.surfaces.cli.output import print_error
 
@@ -21,7 +21,13 @@ def cli() -> None:
 for command in (
     demo.demo,
     ingest.ingest,
+    commit.commit,
     messages.messages,
+    claims.claims,
+    claims.pending,
+    nodes.nodes,
+    claims.forget,
+    claims.sweep,
     upkeep.status,
     upkeep.verify,
     upkeep.repair,

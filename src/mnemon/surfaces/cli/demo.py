@@ -1,4 +1,4 @@
-"""`mnemon demo`: the main job on a bundled bilingual conversation, with nothing to set up."""
+"""`mnemon demo`: the main job on bundled bilingual conversations, with nothing to set up."""
 
 from __future__ import annotations
 
@@ -9,40 +9,59 @@ from dataclasses import replace
 from importlib import resources
 
 import click
+from rich.markdown import Markdown
+from rich.panel import Panel
 from rich.rule import Rule
+from rich.text import Text
 
+from mnemon.contracts.results import SessionWriteResult
 from mnemon.engine.sync import BoundMemory, Memory
 from mnemon.surfaces.cli.options import Place, shared
-from mnemon.surfaces.cli.output import console, print_degraded, print_hits, print_json
+from mnemon.surfaces.cli.output import console, print_claims, print_degraded, print_hits, print_json, print_rejected
 
 TENANT, USER = "demo", "lin"
-_FORMATS = {"trip": "openai_messages_v1", "kitchen": "canonical_turns_v1", "studio": "ai_studio_export_text_v1"}
-WORDS = ("花生", "辣", "hiking AND sister", '"late train"')
+# In the order they were held: in the third one a taste of the first has changed.
+_FORMATS = {
+    "hotpot": "canonical_turns_v1",
+    "trip": "openai_messages_v1",
+    "kitchen": "canonical_turns_v1",
+    "studio": "ai_studio_export_text_v1",
+}
+WORDS = ("花生", '"late train"')
 MEANING = ("What am I allergic to?", "和妹妹一起去爬山", "晚上睡不好怎么办", "When is the flight to Chengdu?")
+
+Scores = dict[str, list[tuple[str, float]]]
 
 
 @click.command()
 @shared
 def demo(place: Place) -> None:
-    """Ingest a bilingual conversation and answer questions in both languages with the words that prove it.
+    """Remember bilingual conversations and answer questions in both languages with the words that prove it.
 
-    Uses a temporary folder unless --home is given on the command line.
+    Uses a temporary folder unless --home is given on the command line, and no model unless one is configured
+    (--llm, MNEMON_LLM_PROVIDER …, OPENAI_API_KEY …).
     """
     with ExitStack() as stack:
         source = click.get_current_context().get_parameter_source("home")
         if source is click.core.ParameterSource.DEFAULT:
             place = replace(place, home=stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemon-demo-")))
+        platform = place.read_config().llm
+        if place.llm is None and not platform.provider and not platform.accounts:
+            place = replace(place, llm="rules")
         memory = stack.enter_context(place.open())
-        shown = _ingest(memory, place.as_json)
+        results = [_remember(memory, name, place.as_json) for name in _FORMATS]
         bound = memory.bind(TENANT, USER)
         answers = _ask(bound, place.as_json)
         proof = memory.verify()
         if place.as_json:
-            print_json({"sessions": shown, "answers": answers, "verified": proof.ok, "turns": proof.turns})
+            print_json({"sessions": results, "answers": answers, "verified": proof.ok, "turns": proof.turns})
             return
+        _show_files(memory)
         console.print(Rule("proof"))
         console.print(
-            f"verify: {proof.turns} turns, {proof.bytes:,} bytes, {len(proof.defects)} defects", highlight=False
+            f"verify: {proof.turns} turns, {proof.claims} claims, {proof.nodes} memories, {proof.bytes:,} bytes, "
+            f"{len(proof.defects)} defects; every quote stands where it says",
+            highlight=False,
         )
         rebuilt = memory.rebuild()
         same = _scores(bound) == answers
@@ -53,26 +72,73 @@ def demo(place: Place) -> None:
         )
 
 
-def _ingest(memory: Memory, quiet: bool) -> list[dict[str, object]]:
-    shown: list[dict[str, object]] = []
+def _remember(memory: Memory, name: str, quiet: bool) -> SessionWriteResult:
     folder = resources.files("mnemon.surfaces.cli").joinpath("data")
-    for name, input_format in _FORMATS.items():
-        raw = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
-        with console.status(f"reading {name} ({input_format}) …"):
-            result = memory.session_write(TENANT, USER, name, raw=raw, input_format=input_format, extract=False)
-        shown.append({"session": name, "status": result.status, **result.counts})
-        if not quiet:
-            console.print(
-                f"kept [bold]{result.counts['turns_in_session']}[/bold] turns of session {name} ({input_format})"
+    raw = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    with console.status(f"reading {name} …"):
+        result = memory.session_write(
+            TENANT, USER, name, raw=raw, input_format=_FORMATS[name], llm_policy="best_effort"
+        )
+    if not quiet:
+        _show(name, result)
+        _show_not_remembered(memory.bind(TENANT, USER), name, result)
+    return result
+
+
+def _show(name: str, result: SessionWriteResult) -> None:
+    used = result.debug["llm_used"] or {"provider": "no model", "model": ""}
+    console.print(Rule(f"session {name} ({_FORMATS[name]}), judged by {used['provider']} {used['model']}"))
+    counts = result.counts
+    console.print(
+        f"{counts['turns_in_session']} turns kept word for word, {counts.get('turns_kept', 0)} worth remembering",
+        highlight=False,
+    )
+    for tag in result.tags:
+        told = f"  {tag.turn_id}[{tag.span.start}:{tag.span.end}] {tag.category.value}, {tag.evidence_level.value}: "
+        console.print(Text.assemble(told, (f"“{tag.span.text_exact}”", "cyan")))
+    for dropped in result.dropped:
+        console.print(f"  left out {dropped.turn_id}: {dropped.reason}", markup=False, highlight=False)
+    print_rejected(result.rejected)
+    if result.claims:
+        print_claims(result.claims)
+    for old in result.superseded:
+        console.print(
+            Text.assemble(
+                ("changed: ", "yellow"),
+                f"{old.statement} (held from {old.valid_from:%Y-%m-%d} to {old.valid_to:%Y-%m-%d}, still readable)",
             )
-            for dropped in result.dropped:
-                console.print(f"  left out {dropped.turn_id}: {dropped.reason}", markup=False, highlight=False)
-            if name == "studio":
-                print_degraded(result.degraded)
-    return shown
+        )
+    print_degraded(result.degraded)
 
 
-def _ask(bound: BoundMemory, quiet: bool) -> dict[str, list[tuple[str, float]]]:
+_WHY_NOT = {
+    "user": "a question, a supposition, or nothing that lasts",
+    "assistant": "the assistant's words prove nothing about the user",
+    "tool": "no plain fact",
+    "system": "nobody's words",
+}
+
+
+def _show_not_remembered(bound: BoundMemory, name: str, result: SessionWriteResult) -> None:
+    judged = {tag.turn_id for tag in result.tags}
+    rest = [m for m in bound.messages_list(session_id=name).items if m.meta["turn_id"] not in judged]
+    console.print(f"kept word for word, and nothing made of it ({len(rest)} turns), for instance:", highlight=False)
+    for message in sorted(rest, key=lambda m: m.meta["seq"])[:3]:
+        told = f"  {message.meta['turn_id']} {message.speaker}: {message.content[:60]} ({_WHY_NOT[message.role]})"
+        console.print(told, markup=False, highlight=False)
+
+
+def _show_files(memory: Memory) -> None:
+    """The memories where people can read them."""
+    console.print(Rule("files"))
+    for summary in memory.nodes(TENANT, USER):
+        console.print(f"  {summary.uri}", markup=False, highlight=False)
+    for summary in memory.nodes(TENANT, USER, "preferences"):
+        node = memory.node(TENANT, USER, summary.uri)
+        console.print(Panel(Markdown(node.content), title=f"memories/preferences/{summary.name}/content.md"))
+
+
+def _ask(bound: BoundMemory, quiet: bool) -> Scores:
     if not quiet:
         for query in WORDS:
             console.print(Rule(f"words: {query}"))
@@ -83,7 +149,7 @@ def _ask(bound: BoundMemory, quiet: bool) -> dict[str, list[tuple[str, float]]]:
     return _scores(bound)
 
 
-def _scores(bound: BoundMemory) -> dict[str, list[tuple[str, float]]]:
+def _scores(bound: BoundMemory) -> Scores:
     words = {q: [(h.message.message_id, h.score) for h in bound.lexical_search(q).items] for q in WORDS}
     meaning = {q: [(h.message.message_id, h.score) for h in bound.semantic_search(q)] for q in MEANING}
     return json.loads(json.dumps({**words, **meaning}))  # type: ignore[no-any-return]

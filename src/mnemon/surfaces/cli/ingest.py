@@ -9,10 +9,10 @@ from typing import BinaryIO, cast
 import click
 
 from mnemon.contracts.turns import InputFormat
-from mnemon.engine.memory import Stages, Visibility
-from mnemon.pipelines.write.session import Wait
+from mnemon.engine.addressing import Visibility
+from mnemon.pipelines.write.order import Stages, Wait
 from mnemon.surfaces.cli.options import Place, Who, scoped, shared
-from mnemon.surfaces.cli.output import console, print_degraded, print_json
+from mnemon.surfaces.cli.output import console, errors, print_claims, print_degraded, print_json, print_rejected
 
 
 @click.command()
@@ -23,6 +23,10 @@ from mnemon.surfaces.cli.output import console, print_degraded, print_json
 @click.option("--visibility", default="private", show_default=True, help="private, product, group or public.")
 @click.option("--stages", default="full", show_default=True, help="full: denoise first. off: every turn as it is.")
 @click.option("--append", is_flag=True, help="Add turns the session has not seen.")
+@click.option("--overwrite", is_flag=True, help="Extract anew from a session that is complete.")
+@click.option("--words-only", is_flag=True, help="Keep the words and extract nothing.")
+@click.option("--require-llm", is_flag=True, help="Fail where no model is configured, instead of keeping words only.")
+@click.option("--agent", help="The agent that was spoken to.")
 @click.option("--redact/--no-redact", default=None, help="Mask secrets, card and phone numbers first.")
 @click.option("--wait", default="indexed", show_default=True, help="indexed, or archived: let the worker index it.")
 @shared
@@ -34,11 +38,15 @@ def ingest(
     visibility: str,
     stages: str,
     append: bool,
+    overwrite: bool,
+    words_only: bool,
+    require_llm: bool,
+    agent: str | None,
     redact: bool | None,
     wait: str,
     place: Place,
 ) -> None:
-    """Keep a chat export word for word. FILE may be - for standard input.
+    """Keep a chat export word for word and remember what is worth it. FILE may be - for standard input.
 
     A broken file changes nothing: the error says where it is broken and what was expected.
     """
@@ -56,7 +64,10 @@ def ingest(
             product_id=who.product,
             group_id=who.group,
             visibility=cast(Visibility, visibility),  # the engine checks these three and names the choices
-            extract=False,
+            agent_id=agent,
+            extract=not words_only,
+            llm_policy="require" if require_llm else "best_effort",
+            overwrite_existing=overwrite,
             stages=cast(Stages, stages),
             mode="append" if append else "once",
             redact=redact,
@@ -73,4 +84,12 @@ def ingest(
         )
     for mask in result.redacted[:20]:
         console.print(f"  masked {mask.pattern} × {mask.count} in {mask.turn_id}", markup=False, highlight=False)
+    if result.claims:
+        print_claims(result.claims)
+    print_rejected(result.rejected)
+    for old in result.superseded:
+        console.print(f"  superseded: {old.statement}", markup=False, highlight=False)
     print_degraded(result.degraded)
+    if result.error_reason:
+        errors.print(f"error: {result.error_reason}", markup=False)
+        sys.exit(1)

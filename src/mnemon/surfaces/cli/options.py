@@ -23,6 +23,7 @@ class Place:
     home: str
     config: Path | None
     embedder: str | None
+    llm: str | None
     as_json: bool
 
     def read_config(self) -> Config:
@@ -30,7 +31,9 @@ class Place:
         return Config.load(self.config or (beside if beside.exists() else None))
 
     def open(self, *, for_rebuild: bool = False) -> Memory:
-        return Memory(self.home, config=self.read_config(), embedder=self.embedder, for_rebuild=for_rebuild)
+        return Memory(
+            self.home, config=self.read_config(), embedder=self.embedder, llm=self.llm, for_rebuild=for_rebuild
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,15 @@ class Who:
     user: str
     product: str | None
     group: str | None
+
+    def named(self) -> dict[str, Any]:
+        """As the engine's methods take it."""
+        return {
+            "tenant_id": self.tenant,
+            "user_id": self.user,
+            "product_id": self.product,
+            "group_id": self.group,
+        }
 
     def bind(self, memory: Memory) -> BoundMemory:
         return memory.bind(self.tenant, self.user, self.product, self.group)
@@ -91,6 +103,7 @@ shared = _bundle(
             help=f"A configuration file (TOML). Default: {FILE} in the home folder, if there is one.",
         ),
         click.option("--embedder", help="local, openai or hash; default: what the configuration says."),
+        click.option("--llm", help="rules (no model), or provider:model; default: what the configuration says."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     ),
 )

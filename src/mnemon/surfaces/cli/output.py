@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, is_dataclass
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import Rejected
 from mnemon.contracts.errors import MnemonError
 from mnemon.contracts.reports import Defect, Degraded
 from mnemon.contracts.results import Message, MessageHit
@@ -23,7 +27,9 @@ _WORDS = "words, as they were said"
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+        return {f.name: getattr(value, f.name) for f in fields(value)}
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(type(value).__name__)
@@ -87,3 +93,37 @@ def print_messages(messages: tuple[Message, ...]) -> None:
     for message in messages:
         table.add_row(Text(message.speaker), _quote(message), _place(message), message.message_id)
     console.print(table if messages else "no messages")
+
+
+def print_claims(claims: Sequence[Claim]) -> None:
+    """What is remembered, and the words that prove it."""
+    table = Table(show_lines=True)
+    for name in ("what is remembered", "the words that prove it", "shelf · life", "claim id"):
+        table.add_column(name, overflow="fold", ratio=None if name == "claim id" else 1)
+    for claim in claims:
+        table.add_row(_statement(claim), _proof(claim), _life(claim), claim.claim_id)
+    console.print(table if claims else "no claims")
+
+
+def _statement(claim: Claim) -> Text:
+    told = Text(claim.statement, "bold" if claim.state == "active" else "dim")
+    if claim.superseded_by and claim.valid_to:
+        told.append(f"\nheld from {claim.valid_from:%Y-%m-%d} to {claim.valid_to:%Y-%m-%d}", "yellow")
+    elif claim.state != "active":
+        told.append(f"\n{claim.state}", "yellow")
+    return told
+
+
+def _proof(claim: Claim) -> Text:
+    quotes = [f"“{span.text_exact}”\n{claim.session_id} · {span.turn_id}" for span in claim.spans]
+    return Text("\n".join(quotes))
+
+
+def _life(claim: Claim) -> Text:
+    until = f"until {claim.expires_at:%Y-%m-%d}" if claim.expires_at else claim.governance.forget_policy.value
+    return Text(f"{claim.shelf.value} ({claim.kind.value})\n{until}, {claim.governance.evidence_level.value}")
+
+
+def print_rejected(rejected: Sequence[Rejected]) -> None:
+    for item in rejected[:20]:
+        console.print(f"  not kept: {item.text!r} ({item.reason})", markup=False, highlight=False)

@@ -24,13 +24,20 @@ def status(place: Place) -> None:
         print_json(state)
         return
     table = Table(show_header=False, box=None)
-    queue = state.queue
+    queue, oldest = state.queue, state.queue.oldest_pending_at
     for name, value in (
         ("home", state.home),
         ("kept", f"{state.turns} turns in {state.sessions} sessions of {state.tenants} tenants"),
+        ("known", f"{state.claims} claims in {state.nodes} memories"),
         ("index", f"{state.index}, {state.entries} entries, built with {state.index_model}"),
         ("embedder", state.embedder),
         ("jobs", f"{queue.pending} waiting, {queue.claimed} under way, {queue.failed} failed"),
+        (
+            "lag",
+            f"the oldest waits since {queue.oldest_pending_at:%Y-%m-%d %H:%M:%S}"
+            if queue.oldest_pending_at
+            else "none",
+        ),
     ):
         table.add_row(name, value)
     console.print(table)
@@ -55,6 +62,7 @@ def verify(tenant: str | None, check_index: bool, place: Place) -> None:
     else:
         found = (
             f"{report.sessions} sessions, {report.turns} turns, {report.tombstones} forgotten, {report.nodes} nodes, "
+            f"{report.tags} tags, {report.claims} claims, {report.commits} commits, "
             f"{report.revisions} versions, {report.blobs} blobs, {report.log_lines} log lines, {report.bytes:,} bytes"
         )
         console.print(("[green]proven[/green]: " if report.ok else "[red]defects[/red]: ") + found, highlight=False)
@@ -76,7 +84,8 @@ def repair(tenant: str | None, place: Place) -> None:
     for item in result.repairs:
         console.print(f"{item.where}: {item.what}", markup=False, highlight=False)
     console.print(
-        f"{len(result.repairs)} repairs, {result.reindexed_sessions} sessions indexed again, "
+        f"{len(result.repairs)} repairs, {result.reindexed_sessions} sessions and {result.reindexed_nodes} memories "
+        f"indexed again, "
         f"{result.recovered_jobs} jobs taken over",
         highlight=False,
     )

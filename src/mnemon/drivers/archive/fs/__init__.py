@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import PermissionDenied
 from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import moving
 from mnemon.drivers.archive.fs.audit import audit
 from mnemon.drivers.archive.fs.blobs import BlobFiles
 from mnemon.drivers.archive.fs.durable import Step, make_dirs, no_step
+from mnemon.drivers.archive.fs.erasing import EraserFiles
 from mnemon.drivers.archive.fs.layout import Layout
 from mnemon.drivers.archive.fs.logs import LogFiles
 from mnemon.drivers.archive.fs.mending import mend
 from mnemon.drivers.archive.fs.nodes import NodeFiles
+from mnemon.drivers.archive.fs.papers import PaperFiles
 from mnemon.drivers.archive.fs.relations import RelationFiles
 from mnemon.drivers.archive.fs.turns import TurnFiles
 
@@ -59,9 +64,11 @@ class FsArchive:
         self._layout = Layout(home, step)
         self._blobs = BlobFiles(self._layout, step)
         self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
+        self._papers = PaperFiles(self._layout, self._turns, step)
         self._nodes = NodeFiles(self._layout, clock, step, revisions_kept)
         self._relations = RelationFiles(self._layout, self._nodes, clock, step)
         self._logs = LogFiles(self._layout, clock, entropy, step)
+        self._eraser = EraserFiles(self._layout, self._turns, self._papers, self._blobs, step)
 
     async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
         if self._turns.is_quick(key, turns):
@@ -102,6 +109,26 @@ class FsArchive:
 
     def _tenants(self) -> Iterator[str]:
         yield from self._layout.tenants()
+
+    async def read_tags(self, scope: Scope, key: SessionKey) -> list[Tagging]:
+        return await asyncio.to_thread(self._papers.tags, scope, key)
+
+    async def write_tags(self, scope: Scope, key: SessionKey, taggings: Sequence[Tagging]) -> None:
+        await asyncio.to_thread(self._papers.write_tags, scope, key, taggings)
+
+    async def read_claims(self, scope: Scope, key: SessionKey) -> list[Claim]:
+        return await asyncio.to_thread(self._papers.claims, scope, key)
+
+    async def put_claims(
+        self, scope: Scope, key: SessionKey, claims: Sequence[Claim], gone: Collection[str] = ()
+    ) -> None:
+        await asyncio.to_thread(self._papers.put_claims, scope, key, claims, gone)
+
+    async def read_commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
+        return await asyncio.to_thread(self._papers.commits, scope, key, after)
+
+    async def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
+        await asyncio.to_thread(self._papers.write_commit, scope, key, record)
 
     async def resolve_path(self, scope: Scope, key: NodeKey) -> str:
         await self.read_node(scope, key, include_content=False)
@@ -180,13 +207,30 @@ class FsArchive:
     async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]:
         return await asyncio.to_thread(self._logs.read, scope, log, after, limit)
 
+    async def drop_session(self, scope: Scope, key: SessionKey) -> bool:
+        return await asyncio.to_thread(self._eraser.drop, scope, key)
+
+    async def erase_session(self, scope: Scope, key: SessionKey, reason: str) -> dict[str, int]:
+        return await asyncio.to_thread(self._eraser.session, scope, key, reason)
+
+    async def erase_revisions(self, scope: Scope, key: NodeKey) -> int:
+        return await asyncio.to_thread(self._nodes.erase_revisions, scope, key)
+
+    async def erase_owner(self, scope: Scope, owner: Owner) -> dict[str, int]:
+        _check_steward(scope)
+        return await asyncio.to_thread(self._eraser.owner, scope.tenant_id, owner)
+
+    async def erase_tenant(self, scope: Scope) -> dict[str, int]:
+        _check_steward(scope)
+        return await asyncio.to_thread(self._eraser.tenant, scope.tenant_id)
+
     async def verify(self, scope: Scope) -> VerifyReport:
         _check_steward(scope)
         return await asyncio.to_thread(audit, self._layout, scope.tenant_id)
 
     async def repair(self, scope: Scope) -> list[Repair]:
         _check_steward(scope)
-        return await asyncio.to_thread(mend, self._layout, self._nodes, scope.tenant_id)
+        return await asyncio.to_thread(mend, self._layout, self._turns, self._nodes, self._eraser, scope.tenant_id)
 
     def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:
         _check_steward(scope)

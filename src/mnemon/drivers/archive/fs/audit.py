@@ -3,39 +3,58 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
+from mnemon.contracts.claims import Claim
 from mnemon.contracts.errors import Corrupt
-from mnemon.contracts.nodes import LEVELS, NodeKey, Shelf
+from mnemon.contracts.nodes import LEVELS, Node, NodeKey, Shelf
 from mnemon.contracts.reports import Defect, VerifyReport
-from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
-from mnemon.contracts.sessions import SessionRecord
+from mnemon.contracts.scope import OwnerKind, SessionKey
+from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import blobs_named
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked
 from mnemon.drivers.archive.fs.layout import (
+    ARCHIVES,
+    CLAIMS,
+    COMMIT,
+    ERASED,
     FULL_NAME,
     LEVEL_FILES,
     META,
     RELATIONS,
     SESSION,
+    TAGS,
     TURNS,
+    UNNEEDED,
     Layout,
     name_of,
     subfolders,
 )
-from mnemon.drivers.archive.fs.logs import log_genesis, segments
+from mnemon.drivers.archive.fs.logs import LOGS, log_genesis, segments
 from mnemon.drivers.archive.fs.nodes import NodeState, node_of, node_page, read_state, versions_kept
+from mnemon.drivers.archive.fs.papers import commit_folders, read_claims, read_commit, read_taggings
+from mnemon.drivers.archive.fs.quotes import Broken, Quotes, Sources
 from mnemon.drivers.archive.fs.relations import read_edges
 from mnemon.drivers.archive.fs.sealed import read_sealed
-from mnemon.drivers.archive.fs.turns import session_genesis
+from mnemon.drivers.archive.fs.turns import session_genesis, unneeded_blobs
 
-_LOGS = ("entries", "ledger")
-_KNOWN_FOLDERS = {kind.value for kind in OwnerKind} | {"blobs", "revisions", *_LOGS}
+_KNOWN_FOLDERS = {kind.value for kind in OwnerKind} | {"blobs", "revisions", ERASED, *LOGS}
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What a walk along a session's log has found: the number of its last line, and of those its page promised the
+    last one's chain and how many are no tombstones."""
+
+    count: int = 0
+    head: str = ""
+    alive: int = 0
 
 
 class Audit:
@@ -45,16 +64,20 @@ class Audit:
         self._root = layout.tenant(tenant_id)
         self.report = VerifyReport()
         self._blobs_named: set[str] = set()
+        self._sources = Sources(layout)
+        self._damaged: set[SessionKey] = set()
 
     def run(self) -> VerifyReport:
+        for grave in (self._layout.owner_grave(self._tenant_id), self._layout.tenant_grave(self._tenant_id)):
+            if grave.exists():
+                self._note(grave, "unfinished", "an erasure was cut off; repair finishes it")
         if self._root.is_dir():
             self._id(self._root)
             self._known(self._root, folders=_KNOWN_FOLDERS)
             for kind in OwnerKind:
                 self._ids(self._root / kind.value)
-            for owner in self._layout.owners(self._tenant_id):
-                self._owner(owner)
-            for log in _LOGS:
+            self._owners()
+            for log in LOGS:
                 self._log(log)
             self._revisions()
             self._blobs()
@@ -77,7 +100,8 @@ class Audit:
         except Corrupt as error:
             self._defect(Path(error.details.get("where", path)), "seal", error.message)
         except OSError as error:
-            self._defect(path, "unreadable", f"{error.strerror}: {error.filename}")
+            if path.exists() or not isinstance(error, FileNotFoundError):  # else it was erased meanwhile
+                self._defect(path, "unreadable", f"{error.strerror}: {error.filename}")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             self._defect(path, "foreign", f"whole, but not what belongs here ({type(error).__name__})")
 
@@ -123,40 +147,70 @@ class Audit:
 
     # --- owners
 
-    def _owner(self, owner: Owner) -> None:
-        folder = self._layout.owner(self._tenant_id, owner)
-        self._known(folder, folders={"sessions", "memories"})
-        self._ids(folder / "sessions")
-        for name, session in self._layout.session_folders(self._tenant_id, owner).items():
-            with self._reading(session), locked(session, shared=True):
-                self._session(session, SessionKey(self._tenant_id, owner, name))
-        if (memories := folder / "memories").is_dir():
-            self._known(memories, folders={shelf.value for shelf in Shelf})
-        for shelf in Shelf:
-            self._ids(self._layout.shelf(self._tenant_id, owner, shelf))
-            for name, node in self._layout.node_folders(self._tenant_id, owner, shelf).items():
-                with self._reading(node), locked(node, shared=True):
-                    self._node(node, NodeKey(self._tenant_id, owner, shelf, name))
+    def _owners(self) -> None:
+        """All words first: a memory may cite a session of another owner."""
+        owners = self._layout.owners(self._tenant_id)
+        for owner in owners:
+            folder = self._layout.owner(self._tenant_id, owner)
+            with self._reading(folder):
+                self._known(folder, folders={"sessions", "memories"})
+                self._ids(folder / "sessions")
+            for name, session in self._layout.session_folders(self._tenant_id, owner).items():
+                with self._reading(session), locked(session, shared=True):
+                    self._session(session, SessionKey(self._tenant_id, owner, name))
+        for owner in owners:
+            memories = self._layout.owner(self._tenant_id, owner) / "memories"
+            with self._reading(memories):
+                if memories.is_dir():
+                    self._known(memories, folders={shelf.value for shelf in Shelf})
+                for shelf in Shelf:
+                    self._ids(memories / shelf.value)
+            for shelf in Shelf:
+                for name, node in self._layout.node_folders(self._tenant_id, owner, shelf).items():
+                    with self._reading(node), locked(node, shared=True):
+                        self._node(node, NodeKey(self._tenant_id, owner, shelf, name))
 
     # --- sessions
 
     def _session(self, folder: Path, key: SessionKey) -> None:
         self.report.sessions += 1
-        self._known(folder, {SESSION, TURNS})
+        self._known(folder, {SESSION, TURNS, TAGS, CLAIMS, UNNEEDED}, {ARCHIVES})
+        with self._reading(folder / UNNEEDED):
+            self._unneeded(folder)
         record: SessionRecord | None = None
         with self._reading(folder / SESSION):
             record = self._record(folder / SESSION, key)
+        quotes = Quotes()
+        self._papers(folder, key, record, quotes)
         with self._reading(folder / TURNS):
-            count, head = self._turns(folder / TURNS, key, record.turn_count if record else 0)
-            if record is None:
-                if count and not (folder / SESSION).exists():
-                    self._defect(folder / SESSION, "missing", "the session has turns but no page")
-            elif record.turn_count > count:
-                told = f"{record.turn_count} turns were acknowledged, {count} are here"
-                self._defect(folder / TURNS, "lost_turns", told)
-            elif record.turn_count and record.chain_head != head:
-                told = f"turn {record.turn_count} is not the one the session's page names"
-                self._defect(folder / TURNS, "chain", told)
+            self._words(folder, key, record, quotes)
+
+    def _unneeded(self, folder: Path) -> None:
+        if unneeded_blobs(folder):
+            self.report.bytes += (folder / UNNEEDED).stat().st_size
+            self._note(folder / UNNEEDED, "unfinished", "blobs of forgotten words are to go; repair lets go of them")
+
+    def _words(self, folder: Path, key: SessionKey, record: SessionRecord | None, quotes: Quotes) -> None:
+        before = len(self.report.defects)
+        broken: list[Broken] = []
+        found = self._turns(folder / TURNS, key, record, quotes, broken)
+        if record is None:
+            if found.count and not (folder / SESSION).exists():
+                self._defect(folder / SESSION, "missing", "the session has turns but no page")
+        elif record.turn_count > found.count:
+            told = f"{record.turn_count} turns were acknowledged, {found.count} are here"
+            self._defect(folder / TURNS, "lost_turns", told)
+        elif record.turn_count and record.chain_head != found.head:
+            told = f"turn {record.turn_count} is not the one the session's page names"
+            self._defect(folder / TURNS, "chain", told)
+        if len(self.report.defects) > before:
+            self._damaged.add(key)  # turns that are not there are then told already
+        else:
+            broken += quotes.unmet()
+        for path, kind, detail in broken:
+            self._defect(path, kind, detail)
+        if found.alive and _is_complete(record) and record.kept == "tagged" and not (folder / TAGS).exists():
+            self._defect(folder / TAGS, "missing", "which turns were kept is not known without it")
 
     def _record(self, path: Path, key: SessionKey) -> SessionRecord | None:
         body = read_sealed(path)
@@ -168,21 +222,90 @@ class Audit:
             self._defect(path, "misplaced", f"is the page of {record.key.uri}, not of {key.uri}")
         return record
 
-    def _turns(self, path: Path, key: SessionKey, promised: int) -> tuple[int, str]:
-        """The number of the last line, and the chain at the line the session's page promised."""
-        last, at_promise = 0, ""
+    def _turns(
+        self, path: Path, key: SessionKey, record: SessionRecord | None, quotes: Quotes, broken: list[Broken]
+    ) -> _Walk:
+        found = _Walk()
+        promised = record.turn_count if record else 0
         for line, holds in self._chain(path, session_genesis(key), 0):
-            last = line.seq
-            at_promise = line.chain if line.seq == promised else at_promise
+            found.count = line.seq
+            if line.seq == promised:
+                found.head = line.chain
             if not holds:
                 continue
             if line.body is None:
                 self.report.tombstones += 1
+                broken += quotes.meet(line, None)
                 continue
             self.report.turns += 1
+            found.alive += line.seq <= promised
             with self._reading(path):
-                self._pointers(path, Turn.model_validate_json(line.body))
-        return last, at_promise
+                turn = Turn.model_validate_json(line.body)
+                self._pointers(path, turn)
+                broken += quotes.meet(line, turn)
+        return found
+
+    # --- what is derived from the words
+
+    def _papers(self, folder: Path, key: SessionKey, record: SessionRecord | None, quotes: Quotes) -> None:
+        with self._reading(folder / TAGS):
+            self._tags(folder, quotes)
+        with self._reading(folder / CLAIMS):
+            self._claims(folder, key, record, quotes)
+        with self._reading(folder / ARCHIVES):
+            self._commits(folder, record, quotes)
+
+    def _tags(self, folder: Path, quotes: Quotes) -> None:
+        path = folder / TAGS
+        for tagging in read_taggings(folder):
+            quotes.add_head(path, tagging.last_seq, tagging.head)
+            for tag in tagging.output.tags:
+                quotes.add_span(path, f"tag {tag.tag_id}", tag.as_span())
+                self.report.tags += 1
+        self.report.bytes += path.stat().st_size if path.exists() else 0
+
+    def _claims(self, folder: Path, key: SessionKey, record: SessionRecord | None, quotes: Quotes) -> None:
+        path = folder / CLAIMS
+        there: set[str] = set()
+        for claim in read_claims(folder):
+            there.add(claim.claim_id)
+            if claim.session != key:
+                self._defect(path, "misplaced", f"claim {claim.claim_id} is of {claim.session.uri}, not of {key.uri}")
+                continue
+            for span in claim.spans:
+                quotes.add_span(path, f"claim {claim.claim_id}", span)
+        self.report.claims += len(there)
+        self.report.bytes += path.stat().st_size if path.exists() else 0
+        if _is_complete(record):
+            for claim_id in sorted(there.symmetric_difference(record.claim_ids)):
+                told = "the session's page does not name it" if claim_id in there else "the session's page names it"
+                self._defect(path, "claims", f"claim {claim_id} is {'' if claim_id in there else 'not '}here; {told}")
+
+    def _commits(self, folder: Path, record: SessionRecord | None, quotes: Quotes) -> None:
+        folders = commit_folders(folder)
+        if (folder / ARCHIVES).exists():
+            self._known(folder / ARCHIVES, folders={place.name for place in folders.values()})
+        found: set[int] = set()
+        for number, place in folders.items():
+            self._known(place, {COMMIT})
+            with self._reading(place / COMMIT):
+                if (place / COMMIT).exists():
+                    found.add(number)
+                    self._commit(place / COMMIT, number, quotes)
+        # The first ones may have been erased with all there was then; from the oldest one on, none is missing.
+        last = max(found | {record.commits if record else 0})
+        for number in sorted({*range(min(found), last + 1)} - found) if found else ():
+            self._defect(folder / ARCHIVES / str(number) / COMMIT, "missing", f"commit {number} is not here")
+
+    def _commit(self, path: Path, number: int, quotes: Quotes) -> None:
+        record = read_commit(path.parent)
+        if record is None:
+            return
+        self.report.commits += 1
+        self.report.bytes += path.stat().st_size
+        quotes.add_head(path, record.last_seq, record.head)
+        if record.number != number:
+            self._defect(path, "misplaced", f"is commit {record.number}, not {number}")
 
     def _chain(self, path: Path, head: str, seq: int) -> Iterator[tuple[chainlog.Line, bool]]:
         """Every line of a log and whether it holds; one that does not is named on the way."""
@@ -247,6 +370,20 @@ class Audit:
         for version in sorted({node.version, *range(min(copies, default=node.version), node.version)} - {*copies}):
             path = self._layout.revisions(key) / f"{version}.json"
             self._defect(path, "missing", f"the copy of version {version} is not here")
+        self._cited(folder / META, node)
+
+    def _cited(self, path: Path, node: Node) -> None:
+        """The claims a node was made of, each against its own session."""
+        by_session: dict[SessionKey, list[Claim]] = {}
+        for row in node.metadata.get("claims", ()):
+            claim = Claim.model_validate(row)
+            by_session.setdefault(claim.session, []).append(claim)
+        for session, claims in by_session.items():
+            if session.tenant_id != self._tenant_id:
+                self._defect(path, "span", f"cites {session.uri}, which is another tenant's")
+                continue
+            for wrong in self._sources.check(session, claims, session in self._damaged):
+                self._defect(path, "span", wrong)
 
     def _files_under(self, root: Path) -> Iterator[Path]:
         for path in sorted(root.rglob("*")) if root.is_dir() else []:
@@ -275,6 +412,8 @@ class Audit:
             self._defect(path, "misplaced", f"is version {node.version} of {node.key.uri}")
         elif not self._layout.node(node.key).is_dir() and path.exists():
             self._defect(path, "missing", f"{node.key.uri}, of which this is a version, is not here")
+        elif node.version < versions_kept(path.parent)[-1]:  # the newest one is the node itself
+            self._cited(path, node)
 
     # --- logs and blobs
 
@@ -312,9 +451,5 @@ def audit(layout: Layout, tenant_id: str) -> VerifyReport:
     return Audit(layout, tenant_id).run()
 
 
-def leftovers(root: Path) -> list[Path]:
-    """Files an interrupted write left under a name nobody reads."""
-    found: list[Path] = []
-    for folder, _, names in os.walk(root):
-        found += [Path(folder) / n for n in names if n.startswith(TEMPORARY)]
-    return found
+def _is_complete(record: SessionRecord | None) -> TypeGuard[SessionRecord]:
+    return record is not None and record.status is SessionStatus.COMPLETED

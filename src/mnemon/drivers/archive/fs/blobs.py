@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
 from mnemon.contracts.scope import Scope
@@ -15,14 +16,30 @@ from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_f
 from mnemon.drivers.archive.fs.layout import TURNS, Layout
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
 _REF = "blob://"
+_REF_ANYWHERE = re.compile(rb"blob://([0-9a-f]{64})")
 
 
 def blobs_named(turns: Iterable[Turn]) -> set[str]:
     """The blobs that turns point at."""
     return {a.ref.removeprefix(_REF) for turn in turns for a in turn.attachments if a.ref.startswith(_REF)}
+
+
+def blobs_named_in(log: Path) -> set[str]:
+    """The blobs that a session's words point at; of a damaged line, whatever looks like one."""
+    named: set[str] = set()
+    for item in chainlog.read_lines(log):
+        raw = item.raw if isinstance(item, chainlog.Torn) else item[1]
+        if _REF.encode() not in raw:
+            continue
+        line = chainlog.parse(raw)
+        try:
+            named |= blobs_named([Turn.model_validate_json(line.body)] if line and line.body else [])
+        except ValueError:
+            line = None
+        if line is None:
+            named |= {sha256.decode() for sha256 in _REF_ANYWHERE.findall(raw)}
+    return named
 
 
 class BlobFiles:
@@ -60,21 +77,25 @@ class BlobFiles:
                     raise NotFound(f"no blob {sha256}; put it before the turn that points at it", sha256=sha256)
             yield
 
-    def release(self, tenant_id: str, named: set[str]) -> None:
-        """Erase those of the blobs that no turn points at any more."""
+    def release(self, tenant_id: str, named: set[str]) -> int:
+        """Erase those of the blobs that no turn points at any more, and say how many there were."""
+        gone = 0
         if not named:
-            return
+            return gone
+        make_dirs(self._layout.blobs(tenant_id))
         with locked(self._layout.blobs(tenant_id)):
             for sha256 in sorted(named - self._still_named(tenant_id)):
                 path = self._layout.blob(tenant_id, sha256)
-                path.unlink(missing_ok=True)
-                sync_dir(path.parent)
+                if path.exists():
+                    path.unlink()
+                    sync_dir(path.parent)
+                    self._step("blob.released")
+                    gone += 1
+        return gone
 
     def _still_named(self, tenant_id: str) -> set[str]:
         named: set[str] = set()
         for owner in self._layout.owners(tenant_id):
             for folder in self._layout.session_folders(tenant_id, owner).values():
-                for line in chainlog.lines(folder / TURNS):
-                    if line.body is not None and _REF.encode() in line.body:
-                        named |= blobs_named([Turn.model_validate_json(line.body)])
+                named |= blobs_named_in(folder / TURNS)
         return named

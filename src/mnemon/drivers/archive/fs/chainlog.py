@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mnemon.contracts.errors import Corrupt
 from mnemon.drivers.archive.fs.durable import Step, no_step, sync_dir, write_all
@@ -50,6 +50,17 @@ class Torn:
     @property
     def length(self) -> int:
         return len(self.raw)
+
+
+class Stamp(NamedTuple):
+    """Tells a file as it was left from one that somebody has written to since, or put in its place."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+NO_FILE = Stamp(0, 0, 0)
 
 
 def genesis(*names: str) -> str:
@@ -152,26 +163,45 @@ def lines(path: Path) -> Iterator[Line]:
         yield line
 
 
-def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = "log") -> tuple[int, int]:
-    """Write behind the first `size` bytes (cutting off what is torn) and sync; the file's inode and new size."""
+def stamp(path: str) -> Stamp:
+    try:
+        return _stamp(os.stat(path))  # noqa: PTH116  a string is faster, and this is hot
+    except FileNotFoundError:
+        return NO_FILE
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def readable_lines(path: Path) -> Iterator[Line]:
+    """Every line that can be read, without proof; what is damaged or torn off is passed over."""
+    for item in read_lines(path):
+        line = parse(item[1]) if isinstance(item, tuple) else None
+        if line is not None:
+            yield line
+
+
+def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = "log") -> Stamp:
+    """Write behind the first `size` bytes (cutting off what is torn) and sync; how the file was left."""
     fresh = size == 0
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if not fresh else os.O_TRUNC), 0o600)
     try:
-        status = os.fstat(fd)
-        if status.st_size != size:
+        if os.fstat(fd).st_size != size:
             os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
         step(f"{what}.before_write")
         write_all(fd, data)
         step(f"{what}.before_sync")
         os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+        left = _stamp(os.fstat(fd))
     finally:
         os.close(fd)
     if fresh:
         step(f"{what}.before_dir_sync")
         sync_dir(Path(path).parent)
     step(f"{what}.synced")
-    return status.st_ino, size + len(data)
+    return left
 
 
 def settle(path: Path) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from mnemon.drivers.liveness import is_running
 
 # Called by name at every step a crash could fall between; tests kill the process there.
 Step = Callable[[str], None]
 
 TEMPORARY = ".tmp-"
+_LEFTOVER = re.compile(re.escape(TEMPORARY) + r"([1-9][0-9]{0,9})-[0-9a-f]+")
 
 
 def no_step(name: str) -> None:
@@ -67,6 +71,18 @@ def replace_files(folder: Path, files: dict[str, bytes], step: Step = no_step, w
 
 def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "file") -> None:
     replace_files(path.parent, {path.name: data}, step, what)
+
+
+def sweep(root: Path) -> list[Path]:
+    """Remove what dead processes left under names nobody reads, and say what it was."""
+    swept: list[Path] = []
+    for folder, _, names in os.walk(root):
+        for name in names:
+            match = _LEFTOVER.fullmatch(name)
+            if match and not is_running(int(match[1])):
+                swept.append(Path(folder) / name)
+                swept[-1].unlink(missing_ok=True)
+    return swept
 
 
 @contextmanager

@@ -12,6 +12,13 @@ from mnemon.logic.paths import escape, unescape
 
 TURNS = "turns.jsonl"
 SESSION = "session.json"
+TAGS = "tags.json"
+CLAIMS = "claims.jsonl"
+ARCHIVES = "archives"
+COMMIT = "commit.json"
+# What is still to be done, should a crash come in between: blobs to let go of, folders out of sight to be removed.
+UNNEEDED = ".unneeded.json"
+ERASED = ".erased"
 META = ".meta.json"
 RELATIONS = ".relations.json"
 LEVEL_FILES = {"abstract": ".abstract.md", "overview": ".overview.md", "content": "content.md"}
@@ -38,9 +45,18 @@ class Layout:
     def node(self, key: NodeKey) -> Path:
         return self.shelf(key.tenant_id, key.owner, key.shelf) / escape(key.slug)
 
+    def owner_revisions(self, tenant_id: str, owner: Owner) -> Path:
+        return self.tenant(tenant_id) / "revisions" / owner.kind.value / escape(owner.id)
+
     def revisions(self, key: NodeKey) -> Path:
-        parts = (key.owner.kind.value, escape(key.owner.id), key.shelf.value, escape(key.slug))
-        return self.tenant(key.tenant_id).joinpath("revisions", *parts)
+        return self.owner_revisions(key.tenant_id, key.owner) / key.shelf.value / escape(key.slug)
+
+    def owner_grave(self, tenant_id: str) -> Path:
+        """Where folders of owners lie between being erased and being gone."""
+        return self.tenant(tenant_id) / ERASED
+
+    def tenant_grave(self, tenant_id: str) -> Path:
+        return self.home / "tenants" / f"{ERASED}-{escape(tenant_id)}"
 
     def blobs(self, tenant_id: str) -> Path:
         return self.tenant(tenant_id) / "blobs"

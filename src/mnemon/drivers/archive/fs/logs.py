@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mnemon.contracts.errors import Corrupt, PermissionDenied
 from mnemon.contracts.ports import Clock, LogName
@@ -17,6 +17,7 @@ from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.durable import Step, locked
 from mnemon.drivers.archive.fs.layout import Layout
 
+LOGS: tuple[LogName, ...] = get_args(LogName)
 _SEGMENT_BYTES = 64 << 20
 _SEGMENT = re.compile(r"[1-9][0-9]{0,8}\.jsonl")
 
@@ -32,15 +33,17 @@ def segments(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """Where the next line goes, and the last line's number and chain."""
+    """Where the next line goes, and the last line's number and chain; `stamp` is the file as it was then."""
 
     path: Path
     size: int
     seq: int
     head: str
+    stamp: chainlog.Stamp = chainlog.NO_FILE
 
 
 def _scan(segment: Path, before: _Tail) -> _Tail:
+    stamp = chainlog.stamp(str(segment))
     size, seq, head = 0, before.seq, before.head
     for item in chainlog.read_lines(segment):
         if isinstance(item, chainlog.Torn):
@@ -49,7 +52,7 @@ def _scan(segment: Path, before: _Tail) -> _Tail:
         if line is None:
             raise Corrupt(f"{segment}: unreadable line at byte {item[0]}", where=str(segment))
         size, seq, head = item[0] + len(item[1]), line.seq, line.chain
-    return _Tail(segment, size, seq, head)
+    return _Tail(segment, size, seq, head, stamp)
 
 
 class LogFiles:
@@ -70,8 +73,8 @@ class LogFiles:
             at = self._clock.now()
             data, chains = chainlog.chained(raw, at, tail.seq, tail.head, self._entropy(16 * len(raw)))
             if chains:
-                _, size = chainlog.append(str(tail.path), data, tail.size, self._step, log)
-                self._tails[folder] = _Tail(tail.path, size, tail.seq + len(chains), chains[-1])
+                left = chainlog.append(str(tail.path), data, tail.size, self._step, log)
+                self._tails[folder] = _Tail(tail.path, left.size, tail.seq + len(chains), chains[-1], left)
         lines = enumerate(zip(bodies, chains, strict=True), tail.seq + 1)
         return [LogLine(seq, at, dict(body), chain) for seq, (body, chain) in lines]
 
@@ -79,7 +82,7 @@ class LogFiles:
         """The segment to write to; read again only when somebody else has written."""
         there = segments(folder)
         known = self._tails.get(folder)
-        if known is None or not there or there[-1] != known.path or known.path.stat().st_size != known.size:
+        if known is None or not there or there[-1] != known.path or chainlog.stamp(str(known.path)) != known.stamp:
             known = _Tail(folder / "1.jsonl", 0, 0, log_genesis(tenant_id, log))
             for segment in there[-2:]:
                 known = _scan(segment, known)

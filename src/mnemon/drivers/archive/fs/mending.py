@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,28 +12,38 @@ from mnemon.contracts.reports import Repair
 from mnemon.contracts.scope import SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.drivers.archive.fs import chainlog
-from mnemon.drivers.archive.fs.audit import leftovers
-from mnemon.drivers.archive.fs.durable import TEMPORARY, locked
+from mnemon.drivers.archive.fs.durable import locked, sweep
+from mnemon.drivers.archive.fs.erasing import EraserFiles
 from mnemon.drivers.archive.fs.layout import FULL_NAME, META, SESSION, TURNS, Layout
-from mnemon.drivers.archive.fs.logs import log_genesis, segments
+from mnemon.drivers.archive.fs.logs import LOGS, log_genesis, segments
 from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.sealed import read_sealed
-from mnemon.drivers.archive.fs.turns import session_genesis
-from mnemon.drivers.liveness import is_running
-
-_LEFTOVER = re.compile(re.escape(TEMPORARY) + r"([1-9][0-9]{0,9})-[0-9a-f]+")
+from mnemon.drivers.archive.fs.turns import TurnFiles, session_genesis
 
 
-def mend(layout: Layout, nodes: NodeFiles, tenant_id: str) -> list[Repair]:
+def mend(layout: Layout, turns: TurnFiles, nodes: NodeFiles, eraser: EraserFiles, tenant_id: str) -> list[Repair]:
     """Everything of one tenant; safe to run at any time and again."""
-    # Leftovers first: a folder of a node that was never finished is then empty.
-    return [*_sweep(layout, layout.tenant(tenant_id)), *_owners(layout, nodes, tenant_id), *_logs(layout, tenant_id)]
+    return [
+        *(Repair(_where(layout, grave), "finished an erasure that was cut off") for grave in eraser.finish(tenant_id)),
+        # Leftovers before nodes: a folder of a node that was never finished is then empty.
+        *_sweep(layout, layout.tenant(tenant_id)),
+        *_sessions(layout, turns, eraser, tenant_id),
+        *_nodes(layout, nodes, tenant_id),
+        *_logs(layout, tenant_id),
+    ]
 
 
-def _owners(layout: Layout, nodes: NodeFiles, tenant_id: str) -> Iterator[Repair]:
+def _sessions(layout: Layout, turns: TurnFiles, eraser: EraserFiles, tenant_id: str) -> Iterator[Repair]:
     for owner in layout.owners(tenant_id):
         for name, folder in layout.session_folders(tenant_id, owner).items():
-            yield from _mend_session(layout, folder, SessionKey(tenant_id, owner, name))
+            key = SessionKey(tenant_id, owner, name)
+            with locked(folder):
+                yield from _mend_words(layout, folder, key)
+                yield from _mend_forgetting(layout, turns, eraser, key)
+
+
+def _nodes(layout: Layout, nodes: NodeFiles, tenant_id: str) -> Iterator[Repair]:
+    for owner in layout.owners(tenant_id):
         for shelf in Shelf:
             for name in layout.node_folders(tenant_id, owner, shelf):
                 yield from _mend_node(layout, nodes, NodeKey(tenant_id, owner, shelf, name))
@@ -44,18 +53,28 @@ def _where(layout: Layout, path: Path) -> str:
     return str(path.relative_to(layout.home))
 
 
-def _mend_session(layout: Layout, folder: Path, key: SessionKey) -> Iterator[Repair]:
-    with locked(folder):
-        try:
-            body = read_sealed(folder / SESSION)
-            promised = SessionRecord.model_validate(body).turn_count if body else 0
-        except (Corrupt, ValueError):  # verify names it; what was promised is not known, so nothing is cut
-            return
-        yield from _cut_torn(layout, folder / TURNS, session_genesis(key), 0, promised)
+def _mend_words(layout: Layout, folder: Path, key: SessionKey) -> Iterator[Repair]:
+    try:
+        body = read_sealed(folder / SESSION)
+        promised = SessionRecord.model_validate(body).turn_count if body else 0
+    except (Corrupt, ValueError):  # verify names it; what was promised is not known, so nothing is cut
+        return
+    yield from _cut_torn(layout, folder / TURNS, session_genesis(key), 0, promised)
+
+
+def _mend_forgetting(layout: Layout, turns: TurnFiles, eraser: EraserFiles, key: SessionKey) -> Iterator[Repair]:
+    where = _where(layout, layout.session(key))
+    try:
+        if eraser.finish_session(key):
+            yield Repair(where, "finished an erasure that was cut off")
+        if turns.let_go(key):
+            yield Repair(where, "let go of blobs that only forgotten words pointed at")
+    except (Corrupt, ValueError):  # verify names it
+        return
 
 
 def _logs(layout: Layout, tenant_id: str) -> Iterator[Repair]:
-    for log in ("entries", "ledger"):
+    for log in LOGS:
         for path in segments(layout.log(tenant_id, log))[-1:]:
             with locked(path.parent):
                 yield from _cut_torn(layout, path, log_genesis(tenant_id, log), 0, 0)
@@ -99,8 +118,5 @@ def _mend_node(layout: Layout, nodes: NodeFiles, key: NodeKey) -> Iterator[Repai
 
 
 def _sweep(layout: Layout, root: Path) -> Iterator[Repair]:
-    for path in leftovers(root):
-        match = _LEFTOVER.fullmatch(path.name)
-        if match and not is_running(int(match[1])):
-            path.unlink(missing_ok=True)
-            yield Repair(_where(layout, path), "removed a leftover of a crashed process")
+    for path in sweep(root):
+        yield Repair(_where(layout, path), "removed a leftover of a crashed process")

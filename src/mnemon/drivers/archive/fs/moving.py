@@ -18,7 +18,20 @@ from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import blobs_named
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked, make_dirs, sync_dir, write_temporary
-from mnemon.drivers.archive.fs.layout import FULL_NAME, META, RELATIONS, SESSION, TURNS, Layout
+from mnemon.drivers.archive.fs.layout import (
+    ARCHIVES,
+    CLAIMS,
+    COMMIT,
+    FULL_NAME,
+    META,
+    RELATIONS,
+    SESSION,
+    TAGS,
+    TURNS,
+    UNNEEDED,
+    Layout,
+)
+from mnemon.drivers.archive.fs.logs import LOGS
 from mnemon.logic.paths import escape
 
 _CHUNK = 1 << 20
@@ -37,7 +50,7 @@ def dump(layout: Layout, tenant_id: str, owner: Owner | None) -> Iterator[tuple[
             for slug, folder in layout.node_folders(tenant_id, whose, shelf).items():
                 copies = layout.revisions(NodeKey(tenant_id, whose, shelf, slug))
                 yield from _files(layout, [folder, copies], blobs)
-    for log in ("entries", "ledger") if owner is None else ():
+    for log in LOGS if owner is None else ():
         yield from _files(layout, [layout.log(tenant_id, log)], blobs)
     for sha256 in sorted(blobs):
         path = layout.blob(tenant_id, sha256)
@@ -63,13 +76,19 @@ def _files(layout: Layout, folders: list[Path], blobs: set[str]) -> Iterator[tup
         except FileNotFoundError:  # deleted meanwhile
             return
         for (path, file), size in zip(files, sizes, strict=True):
-            lines = path.suffix == ".jsonl"
-            yield from _whole_lines(layout, path, file, size, blobs) if lines else _chunks(layout, path, file)
+            grows = _is_log(path)
+            yield from _whole_lines(layout, path, file, size, blobs) if grows else _chunks(layout, path, file)
 
 
 def _plain_files(folder: Path) -> list[Path]:
-    found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(p for p in found if p.is_file() and not p.name.startswith(TEMPORARY))
+    """What is to be kept of a folder, a session's commits with it; not what is only there until it is done."""
+    found = [*folder.iterdir(), *folder.glob(f"{ARCHIVES}/*/*")] if folder.is_dir() else []
+    return sorted(p for p in found if p.is_file() and not p.name.startswith((TEMPORARY, UNNEEDED)))
+
+
+def _is_log(path: Path) -> bool:
+    """A log only grows; every other file is replaced as a whole, and so are claims."""
+    return path.suffix == ".jsonl" and path.name != CLAIMS
 
 
 def _whole_lines(layout: Layout, path: Path, file: BinaryIO, size: int, blobs: set[str]) -> Iterator[tuple[str, bytes]]:
@@ -123,8 +142,8 @@ def load(layout: Layout, tenant_id: str, files: Iterable[tuple[str, BinaryIO]]) 
     return report
 
 
-# Copies of a node's versions come before all of these, its page after everything else.
-_RANK = {RELATIONS: 1, SESSION: 2, META: 2}
+# Copies of a node's versions come before all of these, the page of a node or a session after everything else.
+_RANK = {RELATIONS: 1, TAGS: 1, CLAIMS: 1, COMMIT: 1, SESSION: 2, META: 2}
 
 
 def _is_copy(target: Path, layout: Layout, tenant_id: str) -> bool:
@@ -134,6 +153,8 @@ def _is_copy(target: Path, layout: Layout, tenant_id: str) -> bool:
 def _unit(layout: Layout, tenant_id: str, target: Path) -> tuple[str, ...]:
     """What is taken over together or not at all: a session, or a node with the copies of its versions."""
     parts = target.parent.relative_to(layout.tenant(tenant_id)).parts
+    if target.name == COMMIT:
+        parts = parts[:-2]
     return parts[1:] if parts[:1] == ("revisions",) else tuple(p for p in parts if p != "memories")
 
 
@@ -168,7 +189,7 @@ def _place(target: Path, temporary: Path, report: LoadReport) -> None:
 def _meet(layout: Layout, target: Path, temporary: Path, report: LoadReport) -> None:
     """The file is there: equal, or (for a log) a longer or shorter telling of the same chain; else a conflict."""
     with locked(target.parent):
-        is_log = target.suffix == ".jsonl"
+        is_log = _is_log(target)
         if target.is_dir():
             report.conflicts.append(_name(layout, target))
         elif _digest(target) == _digest(temporary) or (is_log and _is_prefix(temporary, target)):

@@ -22,7 +22,7 @@ from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound, VersionC
 from mnemon.contracts.nodes import LEVELS, REVISIONS_KEPT, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, OwnerKind, Scope
-from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, replace_files, sync_dir
+from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, replace_files, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import FULL_NAME, LEVEL_FILES, META, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 
@@ -190,7 +190,7 @@ class NodeFiles:
             created = _moment(there.meta["created_at"]) if there else now
             node = replace(node, version=version + 1, created_at=created, updated_at=now)
             self._commit(node, reason)
-            self._prune(key, node.version)
+            self._prune(key, node.version - self._keep)
         return node
 
     def _make_and_hold(self, key: NodeKey, held: ExitStack) -> Path:
@@ -227,10 +227,13 @@ class NodeFiles:
         self._commit(node, "edited by hand")
         return node
 
-    def _prune(self, key: NodeKey, version: int) -> None:
-        for old in versions_kept(self._layout.revisions(key)):
-            if old < version - self._keep:
-                (self._layout.revisions(key) / f"{old}.json").unlink()
+    def _prune(self, key: NodeKey, oldest: int) -> int:
+        """Remove the copies of all versions before one; how many there were."""
+        before = [v for v in versions_kept(self._layout.revisions(key)) if v < oldest]
+        for version in before:
+            (self._layout.revisions(key) / f"{version}.json").unlink()
+            self._step("revision.pruned")
+        return len(before)
 
     def recover(self, key: NodeKey) -> str:
         """Finish what was cut off and say what it was. Call it with the node's folder locked."""
@@ -243,7 +246,7 @@ class NodeFiles:
         if not versions or versions[-1] <= current:
             return self._put_back(key, current) if current in versions else ""
         self._place(self._copy(key, versions[-1]).node)
-        self._prune(key, versions[-1])
+        self._prune(key, versions[-1] - self._keep)
         return "finished a write that was cut off"
 
     def _put_back(self, key: NodeKey, version: int) -> str:
@@ -265,7 +268,7 @@ class NodeFiles:
             if state is None or not state.changed:
                 return None
             node = self._keep_edit(key, state)
-            self._prune(key, node.version)
+            self._prune(key, node.version - self._keep)
             return node
 
     def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node:
@@ -346,6 +349,21 @@ class NodeFiles:
         except FileNotFoundError:
             raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
         return [r for r in copies if scope.sees(r.node.principals)]
+
+    def erase_revisions(self, scope: Scope, key: NodeKey) -> int:
+        self.read(scope, key)
+        copies = self._layout.revisions(key)
+        try:
+            with locked(self._layout.node(key)):
+                self.recover(key)
+                state = read_state(self._layout.node(key))
+                gone = self._prune(key, state.meta["version"]) if state else 0
+                for folder in (copies, self._layout.node(key)):
+                    sweep(folder)
+                    sync_dir(folder)
+        except FileNotFoundError:
+            raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
+        return gone
 
     def rollback(self, scope: Scope, key: NodeKey, version: int) -> Node:
         current = self.read(scope, key)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mnemon.contracts.errors import Corrupt
 
 _SEAL = "seal"
+_SEAL_LINE = re.compile(rb'\{"seal":"([0-9a-f]{64})"\}\n')
 
 
 def _render(body: dict[str, Any]) -> bytes:
@@ -32,6 +35,21 @@ def unseal(data: bytes, where: str) -> dict[str, Any]:
         raise Corrupt(f"{where}: its bytes do not match its seal", where=where)
     del body[_SEAL]
     return dict(body)
+
+
+def seal_lines(lines: Sequence[bytes]) -> bytes:
+    """JSON lines, and a last one that seals them."""
+    data = b"".join(line + b"\n" for line in lines)
+    return b'%b{"seal":"%b"}\n' % (data, hashlib.sha256(data).hexdigest().encode())
+
+
+def unseal_lines(data: bytes, where: str) -> list[bytes]:
+    """The lines, or `Corrupt` when any byte of them is not as it was written."""
+    begin = data.rfind(b"\n", 0, -1) + 1
+    match = _SEAL_LINE.fullmatch(data, begin)
+    if match is None or hashlib.sha256(data[:begin]).hexdigest().encode() != match[1]:
+        raise Corrupt(f"{where}: its bytes do not match its seal", where=where)
+    return data[:begin].split(b"\n")[:-1]
 
 
 def read_sealed(path: Path) -> dict[str, Any] | None:

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from mnemon.contracts.errors import Conflict, Corrupt, NotFound, VersionConflict
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
-from mnemon.drivers.archive.fs.durable import Step, locked, replace_file
-from mnemon.drivers.archive.fs.layout import SESSION, TURNS, Layout
+from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sync_dir
+from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 
 _OPEN_SESSIONS = 512
@@ -31,10 +31,10 @@ _FAST_S = 0.002
 
 @dataclass(slots=True)
 class _Tail:
-    """What must be known of a log to write behind it."""
+    """What must be known of a log to write behind it: where its whole lines end, and the file as it was then."""
 
     path: str
-    inode: int
+    stamp: chainlog.Stamp
     size: int
     count: int
     head: str
@@ -57,6 +57,15 @@ def session_genesis(key: SessionKey) -> str:
 
 def turn_body(turn: Turn) -> bytes:
     return turn.model_dump_json(exclude_defaults=True).encode()
+
+
+def _owns(scope: Scope, key: SessionKey) -> bool:
+    """May this scope write what lies in the session's folder?"""
+    return scope.tenant_id == key.tenant_id and (scope.steward or key.owner.principal in scope.principals)
+
+
+def _no_session(key: SessionKey) -> NotFound:
+    return NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
 
 
 def _fingerprint(body: bytes) -> bytes:
@@ -89,8 +98,7 @@ class TurnFiles:
 
     def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
         key = record.key
-        own = scope.steward or key.owner.principal in scope.principals
-        if scope.tenant_id != key.tenant_id or not own or not scope.sees(record.principals):
+        if not _owns(scope, key) or not scope.sees(record.principals):
             raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
         folder = self._layout.make_session(key)
         with locked(folder):
@@ -113,13 +121,60 @@ class TurnFiles:
             now = self._clock.now()
             created = there.created_at if there else now
             record = record.model_copy(update={"version": version + 1, "updated_at": now, "created_at": created})
-            replace_file(folder / SESSION, seal(record.model_dump(mode="json")), self._step, "session")
+            self._put_page(record)
         return record
 
-    def _visible_record(self, scope: Scope, key: SessionKey) -> SessionRecord:
+    def _put_page(self, record: SessionRecord) -> None:
+        path = self._layout.session(record.key) / SESSION
+        replace_file(path, seal(record.model_dump(mode="json")), self._step, "session")
+
+    @contextmanager
+    def writing(self, scope: Scope, key: SessionKey) -> Iterator[Path]:
+        """Hold a session's folder against others; NotFound for whoever may not write in it."""
+        if not _owns(scope, key):
+            raise _no_session(key)
+        with self._held(key) as folder:
+            self.visible_record(scope, key)
+            yield folder
+
+    @contextmanager
+    def _held(self, key: SessionKey) -> Iterator[Path]:
+        folder = self._layout.session(key)
+        try:
+            with locked(folder):
+                yield folder
+        except FileNotFoundError:  # erased since it was looked up
+            raise _no_session(key) from None
+
+    def is_silent(self, key: SessionKey) -> bool:
+        """Was there something said, and is all of it forgotten?"""
+        gone = (line.body is None for line in chainlog.readable_lines(self._layout.session(key) / TURNS))
+        return next(gone, False) and all(gone)
+
+    def empty_page(self, key: SessionKey) -> None:
+        """The page of a session without words: it promises the chain, and nothing else. Call it locked."""
+        folder = self._layout.session(key)
+        there = self.load_record(folder)
+        if there is None:
+            return
+        values: dict[str, Any] = {
+            "status": SessionStatus.COMPLETED,
+            "claim_ids": (),
+            "counts": {},
+            "error_reason": None,
+        }
+        last = deque(chainlog.readable_lines(folder / TURNS), maxlen=1)
+        if last and last[0].seq > there.turn_count:
+            values |= {"turn_count": last[0].seq, "chain_head": last[0].chain}
+        emptied = there.model_copy(update=values)
+        if emptied != there:
+            now = {"version": there.version + 1, "updated_at": self._clock.now()}
+            self._put_page(emptied.model_copy(update=now))
+
+    def visible_record(self, scope: Scope, key: SessionKey) -> SessionRecord:
         record = self.read_session(scope, key)
         if record is None:
-            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+            raise _no_session(key)
         return record
 
     def sessions(self, scope: Scope, owner: Owner | None) -> Iterator[SessionRecord]:
@@ -138,12 +193,12 @@ class TurnFiles:
     def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn], wait: bool = True) -> AppendResult:
         folder = self._layout.session(key)
         if scope.tenant_id != key.tenant_id:
-            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+            raise _no_session(key)
         try:
             with locked(folder, wait=wait):
                 return self._append(self._tail(scope, key, folder, wait), key, turns)
         except FileNotFoundError:
-            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id) from None
+            raise _no_session(key) from None
 
     def _append(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
         new, bodies, prints = self._unseen(tail, key, turns)
@@ -156,9 +211,9 @@ class TurnFiles:
         named = blobs_named(new)
         with self._blobs.held(key.tenant_id, named) if named else nullcontext():
             begun = time.perf_counter()
-            tail.inode, tail.size = chainlog.append(tail.path, data, tail.size, self._step, "turns")
+            tail.stamp = chainlog.append(tail.path, data, tail.size, self._step, "turns")
             self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
-        tail.count, tail.head = before + len(new), chains[-1]
+        tail.size, tail.count, tail.head = tail.stamp.size, before + len(new), chains[-1]
         tail.seen.update(prints)
         stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
         return AppendResult(stored, repeated, stored[-1].seq, chains[-1])
@@ -191,25 +246,23 @@ class TurnFiles:
             tail = self._tails.get(key)
             if tail is not None:
                 self._tails.move_to_end(key)
-        try:
-            status = os.stat(tail.path if tail else folder / TURNS)  # noqa: PTH116  a string is faster, and this is hot
-            there = (status.st_ino, status.st_size)
-        except FileNotFoundError:
-            there = (0, 0)
-        if tail is None or (tail.inode, tail.size) != there:
+        there = chainlog.stamp(tail.path if tail else str(folder / TURNS))
+        # Where there is no file, nothing tells an old session from a new one in its place.
+        if tail is None or tail.stamp != there or there == chainlog.NO_FILE:
             if not wait:
                 raise BlockingIOError  # somebody else has written, and reading that takes a while
-            tail = self._scan_tail(self._visible_record(scope, key), folder / TURNS, there[0])
+            tail = self._scan_tail(self.visible_record(scope, key), folder / TURNS)
             with self._guard:
                 self._tails[key] = tail
                 while len(self._tails) > _OPEN_SESSIONS:
                     self._tails.popitem(last=False)
         elif not scope.sees(tail.principals):
-            raise NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+            raise _no_session(key)
         return tail
 
-    def _scan_tail(self, record: SessionRecord, path: Path, inode: int) -> _Tail:
-        tail = _Tail(str(path), inode, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
+    def _scan_tail(self, record: SessionRecord, path: Path) -> _Tail:
+        stamp = chainlog.stamp(str(path))
+        tail = _Tail(str(path), stamp, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
         for item in chainlog.read_lines(path):
             if isinstance(item, chainlog.Torn):
                 break
@@ -231,7 +284,7 @@ class TurnFiles:
         return tail
 
     def read(self, scope: Scope, key: SessionKey, after: int, limit: int | None) -> list[StoredTurn]:
-        self._visible_record(scope, key)
+        self.visible_record(scope, key)
         path = self._layout.session(key) / TURNS
         out: list[StoredTurn] = []
         for item in chainlog.read_lines(path, self._page_begins(key, path, after)):
@@ -267,7 +320,7 @@ class TurnFiles:
         return mark.offset if line and (line.seq, line.chain) == (mark.seq, mark.chain) else 0
 
     def tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]:
-        self._visible_record(scope, key)
+        self.visible_record(scope, key)
         return [
             Tombstone(g["turn_id"], line.seq, datetime.fromisoformat(g["at"]), g["reason"], line.chain)
             for line in chainlog.lines(self._layout.session(key) / TURNS)
@@ -275,28 +328,63 @@ class TurnFiles:
         ]
 
     def forget(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
-        self._visible_record(scope, key)
+        self.visible_record(scope, key)
+        with self._held(key):
+            turns, _ = self.bury(key, turn_ids, reason)
+        return turns
+
+    def bury(self, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> tuple[int, int]:
+        """Turn words into tombstones and let go of their blobs; how many of each. Call it locked."""
         path = self._layout.session(key) / TURNS
         wanted = None if turn_ids is None else set(turn_ids)
         forgotten: list[Turn] = []
-        with locked(path.parent):
-            kept: list[bytes] = []
-            for item in chainlog.read_lines(path):
-                if isinstance(item, chainlog.Torn):
-                    break
-                line = chainlog.parse(item[1])
-                turn = Turn.model_validate_json(line.body) if line and line.body is not None else None
-                if turn and (wanted is None or turn.turn_id in wanted):
-                    forgotten.append(turn)
-                    kept.append(chainlog.render_gone(item[1], self._gone(turn, reason)))
-                else:
-                    kept.append(item[1])
-            if forgotten:
-                replace_file(path, b"".join(kept), self._step, "forget")
-                self._blobs.release(key.tenant_id, blobs_named(forgotten))
-            with self._guard:
-                self._tails.pop(key, None)
-        return len(forgotten)
+        kept: list[bytes] = []
+        for item in chainlog.read_lines(path):
+            if isinstance(item, chainlog.Torn):
+                break
+            line = chainlog.parse(item[1])
+            turn = Turn.model_validate_json(line.body) if line and line.body is not None else None
+            if turn and (wanted is None or turn.turn_id in wanted):
+                forgotten.append(turn)
+                kept.append(chainlog.render_gone(item[1], self._gone(turn, reason)))
+            else:
+                kept.append(item[1])
+        if forgotten:
+            self._no_longer_need(path.parent, blobs_named(forgotten))
+            replace_file(path, b"".join(kept), self._step, "forget")
+        self.drop_memory(key.tenant_id, key.owner, key.session_id)
+        return len(forgotten), self.let_go(key)
 
     def _gone(self, turn: Turn, reason: str) -> dict[str, str]:
         return {"turn_id": turn.turn_id, "at": self._clock.now().isoformat(), "reason": reason}
+
+    def _no_longer_need(self, folder: Path, named: set[str]) -> None:
+        """Written before the words go: afterwards nothing would tell which blobs were theirs."""
+        if named:
+            waiting = unneeded_blobs(folder)
+            replace_file(folder / UNNEEDED, seal({"blobs": sorted(waiting | named)}), self._step, "unneeded")
+
+    def let_go(self, key: SessionKey) -> int:
+        """Erase the blobs that only forgotten words pointed at; after a crash, done again. Call it locked."""
+        folder = self._layout.session(key)
+        if not (named := unneeded_blobs(folder)):
+            return 0
+        gone = self._blobs.release(key.tenant_id, named)
+        self._step("unneeded.released")
+        (folder / UNNEEDED).unlink()
+        sync_dir(folder)
+        return gone
+
+    def drop_memory(self, tenant_id: str, owner: Owner | None = None, session_id: str | None = None) -> None:
+        """Know nothing any more of a session, of an owner's sessions, of a tenant's."""
+        with self._guard:
+            for known in (self._tails, self._page_ends):
+                for key in [k for k in known if k.tenant_id == tenant_id]:
+                    if owner in (None, key.owner) and session_id in (None, key.session_id):
+                        del known[key]
+
+
+def unneeded_blobs(folder: Path) -> set[str]:
+    """The blobs a session has no need of any more and that may still be there."""
+    body = read_sealed(folder / UNNEEDED)
+    return set(body["blobs"]) if body else set()

@@ -139,13 +139,27 @@ class QdrantIndex:
                 raise refused(by_point[str(point.id)])
 
     async def delete(self, scope: Scope, where: Where) -> int:
+        async def remove(collection: str, chosen: models.FilterSelector) -> None:
+            await self._client.delete(collection, points_selector=chosen, wait=True)
+
+        return await self._change(scope, where, remove)
+
+    async def publish(self, scope: Scope, where: Where) -> int:
+        async def show(collection: str, chosen: models.FilterSelector) -> None:
+            await self._client.set_payload(collection, payload={"published": True}, points=chosen, wait=True)
+
+        return await self._change(scope, where, show)
+
+    async def _change(
+        self, scope: Scope, where: Where, change: Callable[[str, models.FilterSelector], Awaitable[None]]
+    ) -> int:
+        """Do something to all points that match, in one request, and say how many there were."""
         chosen = all_of([*visible(scope), compile_where(where)])
 
         async def work(generation: Generation) -> int:
             count = await self._count(generation, chosen)
             if count:
-                selector = models.FilterSelector(filter=chosen)
-                await self._client.delete(generation.collection, points_selector=selector, wait=True)
+                await change(generation.collection, models.FilterSelector(filter=chosen))
             return count
 
         return await self._on_current(work)
@@ -290,6 +304,9 @@ class QdrantIndex:
             await self._generations.write(replace(record, active=built, building=None))
             self._building = None
             await self._generations.drop(record.active)
+
+    async def purge(self) -> None:
+        """The server removes deleted points from its segments by itself."""
 
     async def close(self) -> None:
         if not self._closed:

@@ -227,12 +227,26 @@ class SqliteIndex:
         return await asyncio.to_thread(self._delete, scope, where)
 
     def _delete(self, scope: Scope, where: Where) -> int:
+        with self._changing(scope, where) as rows:
+            self._remove(rows)
+        return len(rows)
+
+    @contextmanager
+    def _changing(self, scope: Scope, where: Where) -> Iterator[list[tuple[int, int]]]:
+        """The rows that match and their sections, to be changed in one transaction."""
         with self._snapshot():
             condition, values = self._condition(scope, where)
         with self._writing, clear_errors(self._path), transaction(self._writer):
-            sql = f"SELECT e.row, e.section FROM entry e WHERE {condition}"
-            rows = self._writer.execute(sql, values).fetchall()
-            self._remove(rows)
+            yield self._writer.execute(f"SELECT e.row, e.section FROM entry e WHERE {condition}", values).fetchall()
+
+    async def publish(self, scope: Scope, where: Where) -> int:
+        return await asyncio.to_thread(self._publish, scope, where)
+
+    def _publish(self, scope: Scope, where: Where) -> int:
+        with self._changing(scope, where) as rows:
+            self._writer.executemany("UPDATE entry SET published = 1 WHERE row = ?", [(r,) for r, _ in rows])
+            changed = [(s,) for s in {s for _, s in rows}]
+            self._writer.executemany("UPDATE section SET touched = touched + 1 WHERE id = ?", changed)
         return len(rows)
 
     # --- reading
@@ -475,6 +489,14 @@ class SqliteIndex:
                 if not rows:
                     self._writer.execute(f"DELETE FROM section WHERE {gone}")
                     return
+
+    async def purge(self) -> None:
+        await asyncio.to_thread(self._purge)
+
+    def _purge(self) -> None:
+        # Deleted rows are overwritten in their pages; earlier pages wait in the log until it is emptied.
+        with self._reading, self._writing, clear_errors(self._path):
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)

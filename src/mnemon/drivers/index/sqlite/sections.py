@@ -14,7 +14,7 @@ from mnemon.drivers.index.sqlite.segment import Segment, build
 _RANK = {"u": 0, "g": 1, "a": 2, "p": 3}
 _MERGE_AT = 8
 
-_FIND = "SELECT id, principals, kind, epoch, last_row FROM section WHERE generation = ? AND tenant = ?"
+_FIND = "SELECT id, kind, principals, epoch, last_row, touched FROM section WHERE generation = ? AND tenant = ?"
 _LOAD = (
     "SELECT e.row, e.id, b.terms, b.vector FROM entry e JOIN body b ON b.row = e.row"
     " WHERE e.section = ? AND e.row > ? ORDER BY e.row"
@@ -33,17 +33,24 @@ class Section:
     principals: frozenset[str]
     epoch: int
     last_row: int
+    touched: int
 
 
 @dataclass(slots=True)
 class _Loaded:
     epoch: int
+    touched: int
     last_row: int = 0
     segments: list[Segment] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
         return sum(s.nbytes for s in self.segments)
+
+    def forget_entries(self, touched: int) -> None:
+        for segment in self.segments:
+            segment.entries.clear()
+        self.touched = touched
 
 
 class Sections:
@@ -77,7 +84,7 @@ class Sections:
                 sql += f" AND handle IN ({', '.join('?' * len(scope.principals))})"
                 values += sorted(scope.principals)
             rows = self._db.execute(sql + " ORDER BY id", values).fetchall()
-            all_ = [Section(i, kind, frozenset(json.loads(p)), epoch, last) for i, p, kind, epoch, last in rows]
+            all_ = [Section(i, kind, frozenset(json.loads(p)), *state) for i, kind, p, *state in rows]
             known = [s for s in all_ if scope.sees(s.principals)]
             if len(self._views) > 10_000:
                 self._views.clear()
@@ -89,6 +96,8 @@ class Sections:
             there = self._loaded.get(section.id)
             if there is None or there.epoch != section.epoch or there.last_row != section.last_row:
                 return False
+            if there.touched != section.touched:
+                return False
         return True
 
     def segments(self, sections: list[Section], dimension: int) -> list[Segment]:
@@ -97,7 +106,9 @@ class Sections:
         for section in sections:
             there = self._loaded.get(section.id)
             if there is None or there.epoch != section.epoch:
-                there = _Loaded(section.epoch)
+                there = _Loaded(section.epoch, section.touched)
+            if there.touched != section.touched:
+                there.forget_entries(section.touched)
             if there.last_row < section.last_row:
                 self._read(section, there, dimension)
             self._loaded[section.id] = there

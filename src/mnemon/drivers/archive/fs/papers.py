@@ -1,0 +1,144 @@
+"""A session's papers on disk: what is derived from its words, and lies beside them.
+
+`tags.json` and `archives/{n}/commit.json` are sealed documents. `claims.jsonl` is one claim a line, readable with any
+tool, and a last line that seals the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
+from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.contracts.tags import Tagging
+from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sync_dir
+from mnemon.drivers.archive.fs.layout import ARCHIVES, CLAIMS, COMMIT, TAGS, Layout, subfolders
+from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines, unseal_lines
+from mnemon.drivers.archive.fs.turns import TurnFiles
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def read_taggings(folder: Path) -> list[Tagging]:
+    body = read_sealed(folder / TAGS)
+    return [Tagging.model_validate(row) for row in body["taggings"]] if body is not None else []
+
+
+def read_claims(folder: Path) -> list[Claim]:
+    return [Claim.model_validate_json(line) for line in _claim_lines(folder)]
+
+
+def _claim_lines(folder: Path) -> list[bytes]:
+    data = _bytes(folder / CLAIMS)
+    return unseal_lines(data, str(folder / CLAIMS)) if data is not None else []
+
+
+def commit_folders(folder: Path) -> dict[int, Path]:
+    """The folders of a session's commits by number, oldest first."""
+    found = {int(path.name): path for path in subfolders(folder / ARCHIVES) if _NUMBER.fullmatch(path.name)}
+    return dict(sorted(found.items()))
+
+
+def read_commit(folder: Path) -> CommitRecord | None:
+    body = read_sealed(folder / COMMIT)
+    return CommitRecord.model_validate(body) if body is not None else None
+
+
+class PaperFiles:
+    def __init__(self, layout: Layout, turns: TurnFiles, step: Step) -> None:
+        self._layout = layout
+        self._turns = turns
+        self._step = step
+
+    def _visible(self, scope: Scope, key: SessionKey) -> Path:
+        self._turns.visible_record(scope, key)
+        return self._layout.session(key)
+
+    def tags(self, scope: Scope, key: SessionKey) -> list[Tagging]:
+        return read_taggings(self._visible(scope, key))
+
+    def write_tags(self, scope: Scope, key: SessionKey, taggings: Sequence[Tagging]) -> None:
+        with _storable("taggings"):
+            data = seal({"taggings": [t.model_dump(mode="json") for t in taggings]})
+        with self._turns.writing(scope, key) as folder:
+            self._put(folder / TAGS, data if taggings else None, "tags")
+
+    def claims(self, scope: Scope, key: SessionKey) -> list[Claim]:
+        return read_claims(self._visible(scope, key))
+
+    def put_claims(self, scope: Scope, key: SessionKey, claims: Sequence[Claim], gone: Collection[str]) -> None:
+        for claim in claims:
+            if claim.session != key:
+                said = f"claim {claim.claim_id} is of {claim.session.uri}, not of {key.uri}"
+                raise InvalidArgument(said, field="claims")
+        with _storable("claims"):
+            new = {claim.claim_id: claim.model_dump_json(exclude_defaults=True).encode() for claim in claims}
+        with self._turns.writing(scope, key) as folder:
+            # Those there keep their place and, where they are not replaced, every byte.
+            there = {json.loads(line)["claim_id"]: line for line in _claim_lines(folder)} | new
+            lines = [line for claim_id, line in there.items() if claim_id not in gone]
+            self._put(folder / CLAIMS, seal_lines(lines) if lines else None, "claims")
+
+    def commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
+        folders = commit_folders(self._visible(scope, key)).items()
+        return [c for number, folder in folders if number > after and (c := read_commit(folder)) is not None]
+
+    def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
+        if not _NUMBER.fullmatch(str(record.number)):
+            raise InvalidArgument(f"commits are numbered from 1, not {record.number}", field="number")
+        with _storable("record"):
+            data = seal(record.model_dump(mode="json"))
+        with self._turns.writing(scope, key) as folder:
+            place = folder / ARCHIVES / str(record.number)
+            make_dirs(place)
+            self._step("commit.folder_made")
+            self._put(place / COMMIT, data, "commit")
+
+    def _put(self, path: Path, data: bytes | None, what: str) -> None:
+        """A paper in its place, or none; where that is so already, nothing is written."""
+        there = _bytes(path)
+        if data is not None and data != there:
+            replace_file(path, data, self._step, what)
+            return
+        if data is None and there is not None:
+            self._step(f"{what}.before_unlink")
+            path.unlink()
+        sync_dir(path.parent)  # also for whoever wrote the same and died before they could
+
+    def any(self, key: SessionKey) -> bool:
+        folder = self._layout.session(key)
+        return any((folder / name).exists() for name in (TAGS, CLAIMS, ARCHIVES))
+
+    def clear(self, key: SessionKey) -> None:
+        """Take all papers of a session away. Call it locked."""
+        folder = self._layout.session(key)
+        for name in (TAGS, CLAIMS):
+            (folder / name).unlink(missing_ok=True)
+            self._step(f"papers.{name}.gone")
+        if (folder / ARCHIVES).exists():
+            shutil.rmtree(folder / ARCHIVES)
+        sync_dir(folder)
+        self._step("papers.gone")
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _storable(field: str) -> Iterator[None]:
+    """What no JSON file can hold (half a surrogate pair, an object) is the caller's to put right."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidArgument(f"{field} hold what cannot be stored: {str(error)!a}", field=field) from None

@@ -1,0 +1,1 @@
+"""Language models of others, each through its vendor's own library."""

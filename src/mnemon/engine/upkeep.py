@@ -1,0 +1,108 @@
+"""Upkeep: prove, repair, rebuild, move, work off, and say how things stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.jobs import Job, JobStatus
+from mnemon.contracts.reports import IndexBatchResult, VerifyReport
+from mnemon.contracts.results import ExportResult, ImportResult, RebuildResult, RepairResult, Status
+from mnemon.contracts.scope import Owner, Scope, checked_id
+from mnemon.engine.addressing import one_of
+from mnemon.engine.opened import OpenMemory
+from mnemon.pipelines.govern import mending, moving, proof
+from mnemon.pipelines.index import rebuild as rebuilding
+from mnemon.pipelines.index.projection import CHUNK, CLAIM
+
+
+class Upkeep(OpenMemory):
+    async def verify(self, tenant_id: str | None = None, check_index: bool = True) -> VerifyReport:
+        """Prove every hash, chain and pointer, and compare the index with the words."""
+        parts = self._open()
+        return await proof.verify(parts.archive, parts.index if check_index else None, tenant_id)
+
+    async def repair(self, tenant_id: str | None = None) -> RepairResult:
+        """Finish what a crash cut off, and index what the index lacks."""
+        parts = self._open()
+        result = await mending.repair(parts.archive, parts.indexer, parts.queue, tenant_id)
+        await self.run_jobs()
+        return result
+
+    async def rebuild(self, *, restart: bool = False, progress: rebuilding.Progress | None = None) -> RebuildResult:
+        """Make the index anew from the archive, with the embedder of this memory."""
+        parts = self._open()
+        return await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, progress, restart)
+
+    async def export(
+        self, path: str | Path, *, tenant_id: str | None = None, user_id: str | None = None
+    ) -> ExportResult:
+        """Everything, one tenant, or one person, as one portable file; also a consistent backup while others write."""
+        parts = self._open()
+        owner = Owner.user(checked_id("user_id", user_id)) if user_id is not None else None
+        return await moving.export(parts.archive, Path(path), tenant_id, owner, parts.clock.now())
+
+    async def import_archive(self, path: str | Path) -> ImportResult:
+        """Take over an export. What is here already is kept; what differs is named, never overwritten."""
+        parts = self._open()
+        tenants, report = await moving.load(parts.archive, Path(path))
+        queued = 0
+        for tenant in tenants:
+            queued += (await mending.queue_stale(parts.archive, parts.indexer, parts.queue, tenant))[0]
+        await self.run_jobs()
+        return ImportResult(
+            tuple(tenants), report.added, report.already_there, report.sessions, tuple(report.conflicts), queued
+        )
+
+    async def run_jobs(self) -> IndexBatchResult:
+        """Do every job that is due, now, and say what came of them."""
+        self._open()
+        worker = self._make_worker()
+        claimed = succeeded = failed = 0
+        while (result := await worker.run_once()).claimed:
+            claimed += result.claimed
+            succeeded += result.succeeded
+            failed += result.failed
+        return IndexBatchResult(claimed, succeeded, failed)
+
+    async def jobs(self, status: JobStatus | str | None = None, limit: int = 100) -> list[Job]:
+        """What waits, what is being done, what failed and why."""
+        if status is not None:
+            one_of("status", str(status), [s.value for s in JobStatus])
+        return await self._open().queue.list(JobStatus(status) if status else None, limit)
+
+    async def retry_job(self, job_id: str) -> Job:
+        """A failed job, once more from the start."""
+        return await self._open().queue.retry(job_id)
+
+    async def status(self) -> Status:
+        """What there is, how it is found, and what waits."""
+        parts = self._open()
+        tenants = [t async for t in parts.archive.tenants()]
+        sessions = turns = 0
+        for tenant in tenants:
+            async for record in parts.archive.sessions(Scope.steward_of(tenant)):
+                sessions += 1
+                turns += record.turn_count
+        info = await parts.index.info()
+        return Status(
+            home=str(parts.home),
+            tenants=len(tenants),
+            sessions=sessions,
+            turns=turns,
+            entries=info.entries,
+            claims=await self._counted(tenants, CLAIM),
+            nodes=await self._counted(tenants, CHUNK),
+            index=parts.config.index_url.partition("://")[0],
+            index_model=info.model,
+            embedder=parts.embedder.model,
+            semantic=parts.embedder.semantic,
+            queue=await parts.queue.stats(),
+            building=info.building,
+            warnings=parts.warnings,
+        )
+
+    async def _counted(self, tenants: Sequence[str], kind: str) -> int:
+        where = every(Eq("kind", kind), Eq("level", 0)) if kind == CHUNK else Eq("kind", kind)
+        return sum([await self._parts.index.count(Scope.steward_of(t), where) for t in tenants])

@@ -1,0 +1,85 @@
+"""A node in pieces an index can hold: its abstract, its overview, and its content cut where it can be cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mnemon.contracts.nodes import Node
+from mnemon.logic.ids import stable_id
+from mnemon.logic.text import pieces
+
+MAX_TOKENS = 200
+
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[。！？!?；;\n])|(?<=\.)(?=\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRecord:
+    """`level` 0 is the abstract, 1 the overview, 2 the content."""
+
+    chunk_id: str
+    uri: str
+    level: int
+    chunk_index: int
+    text_content: str
+
+
+def tokens_in(text: str) -> int:
+    """About what an embedder counts: a character is a token, a word one and a third."""
+    found = pieces(text)
+    return sum(len(run) for run, _ in found) + round(sum(1 for _, word in found if word) * 4 / 3)
+
+
+def chunk_id(uri: str, level: int, n: int) -> str:
+    return stable_id("chunk", uri, str(level), str(n))
+
+
+def chunk_for_node(node: Node) -> list[ChunkRecord]:
+    levels = [[node.abstract], [node.overview] if node.overview else [], list(cut(node.content))]
+    return [
+        ChunkRecord(chunk_id(node.key.uri, level, n), node.key.uri, level, n, text)
+        for level, texts in enumerate(levels)
+        for n, text in enumerate(texts)
+        if text.strip()
+    ]
+
+
+def cut(text: str) -> Iterator[str]:
+    """Whole paragraphs while they fit together, sentences where one is too long, and in need anywhere."""
+    held: list[str] = []
+    size = 0
+    for part in _parts(text):
+        weight = tokens_in(part)
+        if held and size + weight > MAX_TOKENS:
+            yield "".join(held).strip()
+            held, size = [], 0
+        held.append(part)
+        size += weight
+    if "".join(held).strip():
+        yield "".join(held).strip()
+
+
+def _parts(text: str) -> Iterator[str]:
+    for paragraph in _PARAGRAPH.split(text):
+        if tokens_in(paragraph) <= MAX_TOKENS:
+            yield f"{paragraph}\n\n"
+            continue
+        for sentence in _SENTENCE.split(paragraph):
+            while tokens_in(sentence) > MAX_TOKENS:
+                head = _head(sentence)
+                yield sentence[:head]
+                sentence = sentence[head:]
+            yield sentence
+        yield "\n\n"
+
+
+def _head(sentence: str) -> int:
+    """How many characters of a sentence without a stop fit."""
+    low, high = 1, len(sentence)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if tokens_in(sentence[:middle]) <= MAX_TOKENS else (low, middle - 1)
+    return low

@@ -1,0 +1,190 @@
+"""How what is new meets what is there: four policies, pure, each giving the whole node as it shall be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from mnemon.contracts.claims import Claim, ToolStats
+from mnemon.contracts.commits import PlanAction, WritePlan
+from mnemon.contracts.nodes import Node, NodeKey
+from mnemon.logic.governance import join
+from mnemon.logic.rendering import Levels, language_of_claims, render
+from mnemon.logic.shelves import SHELVES, PolicyName
+from mnemon.logic.superseding import in_time, same_statement
+
+# How many repetitions of one statement a node keeps beside its first.
+REPETITIONS_KEPT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to happen at one address: claims that come, and ids of claims that go."""
+
+    key: NodeKey
+    principals: tuple[str, ...]
+    title: str
+    incoming: tuple[Claim, ...] = ()
+    gone: frozenset[str] = frozenset()
+
+
+def claims_in(node: Node | None) -> list[Claim]:
+    return [Claim.model_validate(row) for row in node.metadata.get("claims", [])] if node else []
+
+
+def plan(change: Change, existing: Node | None, now: datetime) -> WritePlan:
+    """The plan of the policy that rules the shelf."""
+    return _POLICIES[SHELVES[change.key.shelf].policy](change, existing, now)
+
+
+def _fixed(change: Change, existing: Node | None, now: datetime) -> WritePlan:
+    """Profile and skills: one node under one name, everything merges into it."""
+    return _merged(change, existing, now, PlanAction.MERGE)
+
+
+def _topic(change: Change, existing: Node | None, now: datetime) -> WritePlan:
+    """Preferences, entities, patterns, tasks, rules: one node a topic."""
+    return _merged(change, existing, now, PlanAction.MERGE)
+
+
+def _append_only(change: Change, existing: Node | None, now: datetime) -> WritePlan:
+    """Events and cases: a node each. One that is there already is the same one, said again."""
+    return _merged(change, existing, now, PlanAction.APPEND)
+
+
+_POLICIES: dict[PolicyName, Callable[[Change, Node | None, datetime], WritePlan]] = {
+    "profile": _fixed,
+    "aggregate_topic": _topic,
+    "append_only": _append_only,
+    "skill_tool": _fixed,
+}
+
+
+def _merged(change: Change, existing: Node | None, now: datetime, action: PlanAction) -> WritePlan:
+    before = claims_in(existing)
+    rows = {c.claim_id: c for c in before if c.claim_id not in change.gone}
+    rows |= {c.claim_id: c for c in change.incoming}
+    after = _bounded(in_time([c for c in rows.values() if c.alive(now)]))
+    ids = tuple(sorted({c.claim_id for c in change.incoming} | (change.gone & {c.claim_id for c in before})))
+    told = _reason(change, before, after)
+    if not after:
+        if existing is None:
+            return WritePlan(PlanAction.SKIP, change.key.uri, None, None, reason="nothing to keep", claim_ids=ids)
+        return WritePlan(PlanAction.DELETE, change.key.uri, None, existing, reason=told, claim_ids=ids)
+    node = rendered(change.key, change.principals, change.title, after, now, existing)
+    if existing is None:
+        return WritePlan(PlanAction.CREATE, change.key.uri, node, None, reason=told, claim_ids=ids)
+    if same_node(node, existing):
+        return WritePlan(PlanAction.SKIP, change.key.uri, existing, existing, reason="already there", claim_ids=ids)
+    return WritePlan(action, change.key.uri, node, existing, reason=told, claim_ids=ids)
+
+
+def _bounded(claims: Sequence[Claim]) -> list[Claim]:
+    """What is said over and over is proven by its first and its latest words; the rest stay with their sessions."""
+    newer: Counter[str] = Counter()
+    kept: list[Claim] = []
+    for claim in reversed(claims):
+        if claim.repeats:
+            newer[claim.repeats] += 1
+            if newer[claim.repeats] > REPETITIONS_KEPT:
+                continue
+        kept.append(claim)
+    return kept[::-1]
+
+
+def _reason(change: Change, before: Sequence[Claim], after: Sequence[Claim]) -> str:
+    parts = []
+    known = {c.claim_id for c in before}
+    fresh = [c for c in change.incoming if c.claim_id not in known]
+    again = [c for c in fresh if any(same_statement(c, old) for old in before)]
+    over = {c.claim_id for c in after if c.superseded_by} - {c.claim_id for c in before if c.superseded_by}
+    for count, what in (
+        (len(fresh) - len(again), "new"),
+        (len(again), "said again: evidence added"),
+        (len(over), "superseded"),
+        (len(change.gone & known), "no longer extracted"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    return ", ".join(parts) or "rendered anew"
+
+
+def rendered(
+    key: NodeKey,
+    principals: tuple[str, ...],
+    title: str,
+    claims: Sequence[Claim],
+    now: datetime,
+    existing: Node | None = None,
+    merged: Mapping[str, Any] | None = None,
+) -> Node:
+    """A node of these claims. A model's wording is used only for the very claims it was made of, and what a person
+    wrote into the file stays: what is new is written below it."""
+    kept = merged or (existing.metadata.get("merged") if existing else None)
+    fits = kept and kept["claim_ids"] == current_ids(claims, now)
+    wording = Levels(kept["abstract"], kept["overview"], kept["content"]) if kept and fits else None
+    levels = render(title, claims, now, wording)
+    metadata: dict[str, Any] = {
+        "title": title,
+        "language": language_of_claims(claims),
+        "governance": join([c.governance for c in claims]).model_dump(mode="json"),
+        "claims": [c.model_dump(mode="json", exclude_defaults=True) for c in claims],
+        "rendered": _digest(levels.content),
+    }
+    if kept and fits:
+        metadata["merged"] = dict(kept)
+    if stats := tool_stats(claims):
+        metadata["tool"] = stats.model_dump(mode="json")
+    if existing is not None and edited_by_hand(existing):
+        levels = _below(existing, claims, levels, now)
+        metadata["rendered"] = existing.metadata["rendered"]
+    return Node(key, principals, levels.abstract, levels.overview, levels.content, metadata)
+
+
+def current_ids(claims: Collection[Claim], now: datetime) -> list[str]:
+    return sorted(c.claim_id for c in claims if c.holds(now))
+
+
+def same_node(a: Node, b: Node) -> bool:
+    """Equal but for versions and times."""
+    return replace(a, version=0, created_at=None, updated_at=None) == replace(
+        b, version=0, created_at=None, updated_at=None
+    )
+
+
+def edited_by_hand(node: Node) -> bool:
+    return "rendered" in node.metadata and node.metadata["rendered"] != _digest(node.content)
+
+
+def _below(existing: Node, claims: Sequence[Claim], levels: Levels, now: datetime) -> Levels:
+    known = {c.claim_id for c in claims_in(existing)}
+    fresh = [c for c in claims if c.claim_id not in known]
+    if not fresh:
+        return Levels(existing.abstract, existing.overview, existing.content)
+    added = render("", fresh, now).content.split("\n", 2)[2]
+    return Levels(levels.abstract, levels.overview, f"{existing.content.rstrip()}\n\n{added}")
+
+
+def tool_stats(claims: Sequence[Claim]) -> ToolStats | None:
+    """What is known of a tool, added up over every session that used it."""
+    known = [c.tool for c in claims if c.tool]
+    if not known:
+        return None
+    return ToolStats(
+        tool_name=next((t.tool_name for t in known if t.tool_name), ""),
+        skill_name=next((t.skill_name for t in known if t.skill_name), ""),
+        call_count=sum(t.call_count for t in known),
+        success_count=sum(t.success_count for t in known),
+        total_duration_ms=sum(t.total_duration_ms for t in known),
+        total_tokens=sum(t.total_tokens for t in known),
+        best_for="; ".join(dict.fromkeys(t.best_for for t in known if t.best_for)),
+        common_failures="; ".join(dict.fromkeys(t.common_failures for t in known if t.common_failures)),
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,33 @@
+"""Names beside a memory, such as the one it is filed under: a topic of the table, or words that were said."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import resources
+
+from mnemon.logic.support import content_terms
+from mnemon.logic.text import fold, pieces, word_number
+
+_DATA = tomllib.loads(resources.files("mnemon.logic").joinpath("data/topics.toml").read_text(encoding="utf-8"))
+_WORDS = frozenset(word_number(word) for word in _DATA["en"].split())
+_RUNS = re.compile("|".join(sorted(map(re.escape, _DATA["zh"].split()), key=len, reverse=True)))
+
+
+def is_topic(name: str, source: str) -> bool:
+    """Does a name say nothing that the source does not?"""
+    there = content_terms(source)
+    plain = set(fold(source))
+    for run, word in pieces(fold(name.replace("_", " "))):
+        if run and not set(_RUNS.sub("", run)) <= plain:
+            return False
+        if word and not content_terms(word) <= there | {*_WORDS}:
+            return False
+    return True
+
+
+def stands(name: str, source: str) -> bool:
+    """Is a name there as it stands, and not as a part of another word?"""
+    found = re.escape(fold(name.strip()))
+    edges = (r"(?<![a-z0-9])", r"(?![a-z0-9])") if name.isascii() else ("", "")
+    return bool(found) and re.search(f"{edges[0]}{found}{edges[1]}", fold(source)) is not None

@@ -1,0 +1,203 @@
+"""What people decide about claims: list them, confirm, reject, correct. The archive first, then its replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mnemon.contracts.claims import Claim, ClaimState
+from mnemon.contracts.commits import PlanAction
+from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, VersionConflict
+from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.governance import EvidenceLevel
+from mnemon.contracts.ports import Archive, Clock, Index
+from mnemon.contracts.results import ClaimPage
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.contracts.sessions import SessionRecord
+from mnemon.logic.governance import governed
+from mnemon.logic.language import language_of
+from mnemon.logic.policies import Change, plan
+from mnemon.logic.shelves import filed_key, node_key
+from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.index.projection import CLAIM, claim_of
+from mnemon.pipelines.index.reading import scroll_shown
+from mnemon.pipelines.write.commit import settle_others
+from mnemon.pipelines.write.placing import change_for, changed_by
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimKeeper:
+    archive: Archive
+    index: Index
+    indexer: Indexer
+    clock: Clock
+
+    async def listed(
+        self,
+        scope: Scope,
+        state: str | None = "active",
+        kind: str | None = None,
+        shelf: str | None = None,
+        session_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> ClaimPage:
+        """Newest first. What is over is not listed."""
+        where = every(
+            Eq("kind", CLAIM),
+            *(Eq(name, value) for name, value in _given(state, kind, shelf, session_id).items()),
+        )
+        now = self.clock.now()
+        if state in (ClaimState.PENDING, ClaimState.REPEATED):  # not published, and asked for by name
+            page = await self.index.scroll(scope, where, "newest", limit, cursor)
+        else:
+            page = await scroll_shown(self.index, scope, where, "newest", limit, cursor, now)
+        claims = (claim_of(entry) for entry in page.entries)
+        return ClaimPage(tuple(c for c in claims if c.alive(now)), page.next_cursor)
+
+    async def get(self, scope: Scope, claim_id: str) -> Claim:
+        """From the archive; the index only says where to look, and where it is behind every session is asked."""
+        for entry in await self.index.get(scope, [claim_id]):
+            if entry.kind == CLAIM and (found := await self._in(scope, claim_of(entry).session, claim_id)):
+                return found
+        async for record in self.archive.sessions(scope):
+            if claim_id in record.claim_ids and (found := await self._in(scope, record.key, claim_id)):
+                return found
+        raise NotFound(f"no claim {claim_id} in this scope", claim_id=claim_id)
+
+    async def _in(self, scope: Scope, key: SessionKey, claim_id: str) -> Claim | None:
+        try:
+            claims = await self.archive.read_claims(scope, key)
+        except NotFound:
+            return None
+        found = next((c for c in claims if c.claim_id == claim_id), None)
+        return found if found and scope.sees(found.principals) and found.alive(self.clock.now()) else None
+
+    async def confirm(self, scope: Scope, claim_id: str) -> Claim:
+        """What waited becomes knowledge, with the user's word for it."""
+        claim = await self.get(scope, claim_id)
+        if claim.state is not ClaimState.PENDING:
+            raise Conflict(f"claim {claim_id} is {claim.state}; only a pending one can be confirmed", claim_id=claim_id)
+        sure = self._vouched(claim)
+        key = node_key(sure)
+        sure = sure.model_copy(update={"state": ClaimState.ACTIVE, "node_uri": key.uri})
+        return await self._filed(scope, sure, "confirm")
+
+    async def correct(self, scope: Scope, claim_id: str, statement: str, reason: str) -> Claim:
+        """The sentence is a person's from now on; the words it was drawn from stay cited."""
+        if not isinstance(statement, str) or not statement.strip():
+            raise InvalidArgument("statement must be a non-empty string", field="statement")
+        claim = await self.get(scope, claim_id)
+        if claim.state is ClaimState.PENDING:
+            raise Conflict(f"claim {claim_id} waits for confirmation; confirm it first", claim_id=claim_id)
+        better = self._vouched(claim).model_copy(
+            update={
+                "statement": statement.strip(),
+                "overview": "",
+                "content": "",
+                "language": language_of(statement),
+                "corrected_from": claim.corrected_from or claim.statement,
+                "rationale": reason,
+            }
+        )
+        return await self._filed(scope, better, "correct")
+
+    async def reject(self, scope: Scope, claim_id: str) -> Claim:
+        """Taken away, wherever it stands."""
+        claim = await self.get(scope, claim_id)
+        await self.remove(scope, [claim])
+        await self._note(scope, "reject", [claim_id])
+        return claim
+
+    async def remove(self, scope: Scope, claims: Sequence[Claim]) -> None:
+        """Claims out of their nodes, their sessions and the index."""
+        await self.take_from_nodes(scope, claims)
+        await self.take_from_sessions(scope, claims)
+
+    async def take_from_nodes(self, scope: Scope, claims: Sequence[Claim]) -> list[str]:
+        """The URIs of the nodes that changed. As long as the sessions hold the claims, this can be done again."""
+        changed: list[str] = []
+        for key in dict.fromkeys(filed_key(c) for c in claims if c.node_uri):
+            here = [c for c in claims if c.node_uri == key.uri]
+            change = change_for(key, (), frozenset(c.claim_id for c in here), here)
+            if await self._refile(scope, change, "claims removed"):
+                changed.append(key.uri)
+        return changed
+
+    async def take_from_sessions(self, scope: Scope, claims: Sequence[Claim]) -> None:
+        for session in dict.fromkeys(c.session for c in claims):
+            gone = {c.claim_id for c in claims if c.session == session}
+            await self.archive.put_claims(scope, session, [], gone=gone)
+            await self._turn_page(scope, session, lambda r, gone=gone: {
+                "claim_ids": tuple(i for i in r.claim_ids if i not in gone)
+            })  # fmt: skip
+            await self.indexer.index_session(session)
+
+    async def put(self, scope: Scope, claims: Sequence[Claim], reason: str) -> None:
+        """Claims of one session as they are now, into its file, their nodes and the index."""
+        for key in dict.fromkeys(filed_key(c) for c in claims if c.node_uri):
+            here = [c for c in claims if c.node_uri == key.uri]
+            await self._refile(scope, change_for(key, here, frozenset()), reason)
+        await self.archive.put_claims(scope, claims[0].session, claims)
+        await self._turn_page(scope, claims[0].session, lambda r: {})
+        await self.indexer.index_session(claims[0].session)
+
+    def _vouched(self, claim: Claim) -> Claim:
+        """With a person behind it; its life is counted from when it was learnt."""
+        sure = governed(claim.kind, claim.status, EvidenceLevel.USER_CONFIRMED, importance=claim.governance.importance)
+        return claim.model_copy(update={"governance": sure, "expires_at": sure.expires_at(claim.recorded_at)})
+
+    async def _filed(self, scope: Scope, claim: Claim, verb: str) -> Claim:
+        # Its node first: if this is cut off, the claim is as it was, and the same call made again finishes it.
+        await self.put(scope, [claim], verb)
+        await self._note(scope, verb, [claim.claim_id])
+        return await self.get(scope, claim.claim_id)
+
+    async def _refile(self, scope: Scope, change: Change, reason: str) -> bool:
+        for _ in range(_TRIES):
+            try:
+                node = await self.archive.read_node(scope, change.key)
+            except NotFound:
+                node = None
+            made = plan(change, node, self.clock.now())
+            if made.action is PlanAction.SKIP:
+                return False
+            try:
+                if made.after is None:
+                    await self.archive.delete_node(scope, change.key)
+                else:
+                    expect = node.version if node else 0
+                    await self.archive.write_node(scope, made.after, expect=expect, reason=reason)
+            except VersionConflict:
+                continue
+            others = changed_by([made], {c.claim_id for c in change.incoming})
+            await settle_others(self.archive, scope, others)
+            await self.indexer.index_node(change.key)
+            for key in dict.fromkeys(c.session for c in others):
+                await self.indexer.index_session(key)
+            return True
+        raise VersionConflict(f"others keep changing {change.key.uri}; try again", uri=change.key.uri)
+
+    async def _turn_page(self, scope: Scope, key: SessionKey, update: Any) -> SessionRecord | None:
+        while True:
+            record = await self.archive.read_session(scope, key)
+            if record is None:
+                return None
+            try:
+                page = record.model_copy(update=update(record))
+                return await self.archive.write_session(scope, page, record.version)
+            except VersionConflict:
+                continue
+
+    async def _note(self, scope: Scope, verb: str, claim_ids: Sequence[str]) -> None:
+        """In the ledger, by id: it outlives what it speaks of, so it holds no words."""
+        rows: list[dict[str, Any]] = [{"op": verb, "claim_id": claim_id} for claim_id in claim_ids]
+        await self.archive.append_log(Scope.steward_of(scope.tenant_id), "ledger", rows)
+
+
+def _given(state: str | None, kind: str | None, shelf: str | None, session_id: str | None) -> dict[str, str]:
+    named = {"state": state, "fact_type": kind, "shelf": shelf, "session_id": session_id}
+    return {name: str(value) for name, value in named.items() if value is not None}

@@ -1,0 +1,256 @@
+"""Forgetting: words, claims, nodes, earlier versions, blobs, index rows, jobs and cached vectors, with a receipt.
+
+The intent is a job before the first byte goes, so that a crash in the middle is finished and not half forgotten."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.errors import NotFound
+from mnemon.contracts.filters import EVERYTHING, Eq, In, every
+from mnemon.contracts.jobs import Job, JobKind
+from mnemon.contracts.nodes import NodeKey
+from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
+from mnemon.contracts.results import ForgetReceipt
+from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
+from mnemon.contracts.sessions import SessionRecord
+from mnemon.logic.chunking import chunk_for_node
+from mnemon.logic.ids import stable_id, turn_id
+from mnemon.logic.shelves import key_at
+from mnemon.pipelines.govern.claims import ClaimKeeper
+from mnemon.pipelines.index.projection import TURN
+from mnemon.pipelines.index.worker import LEASE
+
+What = Literal["claim", "session", "user", "tenant"]
+
+
+@dataclass(slots=True)
+class _Gone:
+    """What went so far."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    rewritten: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetter:
+    archive: Archive
+    index: Index
+    queue: Queue
+    embedder: Embedder
+    keeper: ClaimKeeper
+    clock: Clock
+    worker: str
+
+    async def forget(self, tenant_id: str, target: dict[str, Any]) -> ForgetReceipt:
+        """`target` says what, and whose: a claim, a session, an owner, or the whole tenant."""
+        job = Job(f"delete-{uuid.uuid4().hex}", JobKind.DELETE, tenant_id, target)
+        await self.queue.put([job], claim_by=self.worker, lease=LEASE)
+        receipt = await self.carry_out(job)
+        await self.queue.done(job.job_id)
+        return receipt
+
+    async def carry_out(self, job: Job) -> ForgetReceipt:
+        scope, target = Scope.steward_of(job.tenant_id), job.payload
+        out = _Gone()
+        owner = Owner(OwnerKind(target["owner_kind"]), target["owner_id"]) if "owner_id" in target else None
+        what: What = target["what"]
+        if what == "tenant" or owner is None:
+            await self._tenant(scope, out, job)
+            name = job.tenant_id
+        elif what == "user":
+            await self._owner(scope, owner, out, job)
+            name = owner.id
+        else:
+            key = SessionKey(job.tenant_id, owner, target["session_id"])
+            name = target.get("claim_id", key.session_id)
+            if what == "session":
+                await self._session(scope, key, out, job)
+            else:
+                await self._claim(scope, key, target["claim_id"], target["words"], out)
+        await self.index.purge()
+        if what != "tenant":
+            # By a fingerprint: the ledger outlives what it speaks of.
+            row = {"op": "forget", "what": what, "of": stable_id("forgotten", job.tenant_id, name)}
+            await self.archive.append_log(scope, "ledger", [row])
+        left = await self._left(scope, what, owner, target)
+        removed = {name: n for name, n in sorted(out.counts.items()) if n}
+        return ForgetReceipt(what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left))
+
+    # --- each kind
+
+    async def _claim(self, scope: Scope, key: SessionKey, claim_id: str, words: bool, out: _Gone) -> None:
+        claims = await self._claims(scope, key)
+        chosen = [c for c in claims if c.claim_id == claim_id]
+        turns = {span.turn_id for c in chosen for span in c.spans} if words else set()
+        chosen = [c for c in claims if c.claim_id == claim_id or turns & set(c.source_turn_ids)]
+        await self._take_out(scope, key.owner, chosen, out)
+        if turns:
+            stored = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turns]
+            await self._uncache([t.turn.text for t in stored], out)
+            out.counts["turns"] += await self.archive.forget_turns(scope, key, sorted(turns), "forgotten")
+            rows = In("id", tuple(turn_id(key, i) for i in sorted(turns)))
+            out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
+            await self._untag(scope, key, turns)
+
+    async def _session(self, scope: Scope, key: SessionKey, out: _Gone, job: Job) -> None:
+        await self._take_out(scope, key.owner, await self._claims(scope, key), out)
+        await self._uncache(await self._texts_of(scope, key), out)
+        with suppress(NotFound):
+            out.counts.update(await self.archive.erase_session(scope, key, "forgotten"))
+        out.counts["index_rows"] += await self.index.delete(scope, Eq("uri", key.uri))
+        about = {"owner_kind": key.owner.kind.value, "owner_id": key.owner.id, "session_id": key.session_id}
+        out.counts["jobs"] += await self._drop_jobs(job, about)
+
+    async def _owner(self, scope: Scope, owner: Owner, out: _Gone, job: Job) -> None:
+        uris: list[str] = []
+        async for record in self.archive.sessions(scope, owner):
+            uris.append(record.key.uri)
+        uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
+        await self._uncache_owner(scope, owner, out)
+        theirs = scope.narrowed("any", [owner.principal])
+        out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
+        if uris:
+            out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(uris)))
+        out.counts.update(await self.archive.erase_owner(scope, owner))
+        about = {"owner_kind": owner.kind.value, "owner_id": owner.id}
+        out.counts["jobs"] += await self._drop_jobs(job, about)
+
+    async def _tenant(self, scope: Scope, out: _Gone, job: Job) -> None:
+        async for owner in self.archive.owners(scope):
+            await self._uncache_owner(scope, owner, out)
+        out.counts["index_rows"] += await self.index.delete(scope, EVERYTHING)
+        out.counts.update(await self.archive.erase_tenant(scope))
+        out.counts["jobs"] += await self._drop_jobs(job, {})
+
+    # --- pieces
+
+    async def _take_out(self, scope: Scope, owner: Owner, claims: Sequence[Claim], out: _Gone) -> None:
+        """Claims out of nodes, of earlier versions of nodes, and of every record of a commit that shows them. They
+        leave their sessions last: whoever takes this up after a crash still knows what has to go."""
+        if not claims:
+            return
+        out.counts["claims"] += len(claims)
+        nodes = [key_at(scope.tenant_id, owner, uri) for uri in dict.fromkeys(c.node_uri for c in claims) if uri]
+        texts = [c.statement for c in claims]
+        for key in nodes:
+            texts += await self._node_texts(scope, key)
+        await self._uncache(texts, out)
+        out.rewritten += await self.keeper.take_from_nodes(scope, claims)
+        for key in nodes:
+            try:
+                out.counts["revisions"] += await self.archive.erase_revisions(scope, key)
+            except NotFound:  # it had no other claim
+                out.counts["nodes"] += 1
+        gone = {c.claim_id for c in claims}
+        async for record in self.archive.sessions(scope, owner):
+            await self._scrub(scope, record, gone)
+        await self.keeper.take_from_sessions(scope, claims)
+
+    async def _scrub(self, scope: Scope, record: SessionRecord, gone: set[str]) -> None:
+        """What a commit showed of a node that held one of these is no longer shown."""
+        for commit in await self.archive.read_commits(scope, record.key):
+            changes = tuple(_scrubbed(change, gone) for change in commit.changes)
+            if changes != commit.changes:
+                update: dict[str, Any] = {"changes": changes, "others": ()}
+                if gone & set(commit.claim_ids):
+                    # It may have said the same in short.
+                    update |= {"summary": "", "key_topics": (), "key_decisions": (), "unresolved": ()}
+                await self.archive.write_commit(scope, record.key, commit.model_copy(update=update))
+
+    async def _untag(self, scope: Scope, key: SessionKey, turns: set[str]) -> None:
+        taggings = await self.archive.read_tags(scope, key)
+        cleaned = [
+            t.model_copy(
+                update={
+                    "output": t.output.model_copy(
+                        update={"tags": tuple(tag for tag in t.output.tags if tag.turn_id not in turns)}
+                    )
+                }
+            )
+            for t in taggings
+        ]
+        if cleaned != taggings:
+            await self.archive.write_tags(scope, key, cleaned)
+
+    async def _claims(self, scope: Scope, key: SessionKey) -> list[Claim]:
+        try:
+            return await self.archive.read_claims(scope, key)
+        except NotFound:
+            return []
+
+    async def _uncache_owner(self, scope: Scope, owner: Owner, out: _Gone) -> None:
+        async for record in self.archive.sessions(scope, owner):
+            texts = await self._texts_of(scope, record.key)
+            await self._uncache([*texts, *(c.statement for c in await self._claims(scope, record.key))], out)
+        for summary in await self.archive.list_children(scope, owner, recursive=True):
+            if not summary.is_dir:
+                await self._uncache(await self._node_texts(scope, key_at(scope.tenant_id, owner, summary.uri)), out)
+
+    async def _texts_of(self, scope: Scope, key: SessionKey) -> list[str]:
+        try:
+            return [t.turn.text for t in await self.archive.read_turns(scope, key)]
+        except NotFound:
+            return []
+
+    async def _node_texts(self, scope: Scope, key: NodeKey) -> list[str]:
+        """What was embedded of a node, now and in its earlier versions."""
+        try:
+            node = await self.archive.read_node(scope, key)
+            versions = [node, *(revision.node for revision in await self.archive.revisions(scope, key))]
+        except NotFound:
+            return []
+        return [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
+
+    async def _drop_jobs(self, own: Job, about: dict[str, Any]) -> int:
+        """Jobs about what is gone; this one is kept until the end."""
+        dropped = await self.queue.drop(own.tenant_id, about)
+        await self.queue.put([own], claim_by=self.worker, lease=LEASE)
+        return max(dropped - 1, 0)
+
+    async def _uncache(self, texts: Sequence[str], out: _Gone) -> None:
+        """Before anything else goes: a crash must not take away the only list of what was embedded."""
+        forget = getattr(self.embedder, "forget", None)
+        if forget is not None and texts:
+            out.counts["cached_vectors"] += int(await forget(list(dict.fromkeys(texts))))
+
+    async def _left(self, scope: Scope, what: What, owner: Owner | None, target: dict[str, Any]) -> list[str]:
+        """What can still be found of it."""
+        left: list[str] = []
+        async for uri in self._rows_left(scope, what, owner, target):
+            left.append(uri)
+        return left
+
+    async def _rows_left(
+        self, scope: Scope, what: What, owner: Owner | None, target: dict[str, Any]
+    ) -> AsyncIterator[str]:
+        if what == "tenant":
+            if n := await self.index.count(scope, EVERYTHING):
+                yield f"{n} index rows"
+            async for found in self.archive.owners(scope):
+                yield found.space
+        elif what == "user" and owner is not None:
+            if n := await self.index.count(scope.narrowed("any", [owner.principal]), EVERYTHING):
+                yield f"{n} index rows"
+            async for record in self.archive.sessions(scope, owner):
+                yield record.key.uri
+        elif owner is not None:
+            key = SessionKey(scope.tenant_id, owner, target["session_id"])
+            for claim in await self._claims(scope, key):
+                if what == "session" or claim.claim_id == target.get("claim_id"):
+                    yield f"claim {claim.claim_id}"
+            if what == "session" and (n := await self.index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri)))):
+                yield f"{n} index rows"
+
+
+def _scrubbed(change: Any, gone: set[str]) -> Any:
+    rows = [r["claim_id"] for image in (change.before, change.after) if image for r in image.metadata.get("claims", [])]
+    if change.forgotten or not gone & {*rows, *change.claim_ids}:
+        return change
+    return change.model_copy(update={"before": None, "after": None, "relations": (), "forgotten": True})

@@ -1,0 +1,75 @@
+"""The readable memories: list them, read one, see its earlier versions, give one another place."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.jobs import Job, JobKind
+from mnemon.contracts.nodes import Edge, Node, NodeKey, NodeSummary, Revision, Shelf
+from mnemon.contracts.ports import Archive, Queue
+from mnemon.contracts.scope import Owner, Scope
+from mnemon.logic.policies import claims_in
+from mnemon.logic.shelves import slug
+from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.index.projection import CHUNK
+from mnemon.pipelines.index.worker import LEASE
+from mnemon.pipelines.jobs import node_job, node_of
+from mnemon.pipelines.write.commit import settle_others
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKeeper:
+    archive: Archive
+    queue: Queue
+    indexer: Indexer
+    worker: str
+
+    async def listed(self, scope: Scope, owner: Owner, shelf: Shelf | None = None) -> list[NodeSummary]:
+        found = await self.archive.list_children(scope, owner, shelf, recursive=True)
+        return [summary for summary in found if not summary.is_dir]
+
+    async def read(self, scope: Scope, key: NodeKey) -> Node:
+        return await self.archive.read_node(scope, key)
+
+    async def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
+        return await self.archive.revisions(scope, key)
+
+    async def edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        return await self.archive.get_edges(scope, key)
+
+    async def move(self, scope: Scope, key: NodeKey, name: str) -> Node:
+        """Under another name on its shelf. Intent first: a crash in between is finished by the worker."""
+        to = replace(key, slug=slug(name))
+        if to == key:
+            raise InvalidArgument("the node has this name already", field="name")
+        await self.archive.read_node(scope, key)
+        job = replace(node_job(key, JobKind.MOVE), job_id=f"move-{uuid.uuid4().hex}")
+        job = replace(job, payload={**job.payload, "to": to.slug})
+        await self.queue.put([job], claim_by=self.worker, lease=LEASE)
+        await self.carry_out(job)
+        await self.queue.done(job.job_id)
+        return await self.archive.read_node(scope, to)
+
+    async def carry_out(self, job: Job) -> None:
+        key = node_of(job)
+        to = replace(key, slug=job.payload["to"])
+        scope = Scope.steward_of(job.tenant_id)
+        try:
+            await self.archive.move_node(scope, key, to)
+        except NotFound:
+            if not await self.archive.exists(scope, to):
+                raise
+        node = await self.archive.read_node(scope, to)
+        claims = [c.model_copy(update={"node_uri": to.uri}) for c in claims_in(node)]
+        rows: list[dict[str, Any]] = [c.model_dump(mode="json", exclude_defaults=True) for c in claims]
+        if rows != node.metadata.get("claims", []):
+            await self.archive.write_metadata(scope, to, {**node.metadata, "claims": rows})
+        await settle_others(self.archive, scope, claims)
+        await self.indexer.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri)))
+        await self.indexer.index_node(to)
+        for session in dict.fromkeys(c.session for c in claims):
+            await self.indexer.index_session(session)

@@ -1,0 +1,52 @@
+"""What jobs say: which session, which node, what is to be done with it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from mnemon.contracts.jobs import Job, JobKind
+from mnemon.contracts.nodes import NodeKey, Shelf
+from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
+from mnemon.logic.ids import stable_id
+
+
+def digest_job(key: SessionKey, order: dict[str, Any]) -> Job:
+    """One a session: whoever holds it has the session to himself."""
+    job_id = f"digest-{stable_id('session', key.tenant_id, key.owner.space, key.session_id)}"
+    return Job(job_id, JobKind.DIGEST, key.tenant_id, {**_session(key), "order": order})
+
+
+def index_job(key: SessionKey) -> Job:
+    """Bring one session's replica up to date. A new one each time: one under way may have read what was before."""
+    return Job(f"index-{uuid.uuid4().hex}", JobKind.INDEX, key.tenant_id, _session(key))
+
+
+def node_job(key: NodeKey, kind: JobKind = JobKind.INDEX) -> Job:
+    """Bring one node's replica up to date."""
+    payload = {**_owner(key.owner), "shelf": key.shelf.value, "slug": key.slug}
+    return Job(f"{kind}-{uuid.uuid4().hex}", kind, key.tenant_id, payload)
+
+
+def is_about_a_node(job: Job) -> bool:
+    return "slug" in job.payload
+
+
+def session_of(job: Job) -> SessionKey:
+    return SessionKey(job.tenant_id, _owner_of(job), job.payload["session_id"])
+
+
+def node_of(job: Job) -> NodeKey:
+    return NodeKey(job.tenant_id, _owner_of(job), Shelf(job.payload["shelf"]), job.payload["slug"])
+
+
+def _session(key: SessionKey) -> dict[str, Any]:
+    return {**_owner(key.owner), "session_id": key.session_id}
+
+
+def _owner(owner: Owner) -> dict[str, Any]:
+    return {"owner_kind": owner.kind.value, "owner_id": owner.id}
+
+
+def _owner_of(job: Job) -> Owner:
+    return Owner(OwnerKind(job.payload["owner_kind"]), job.payload["owner_id"])

@@ -1,0 +1,497 @@
+"""From a session's words to memories: tag, extract, place, write down, carry out, vouch. Each step can be taken up
+again where a crash left it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mnemon.contracts.claims import Claim, ClaimState
+from mnemon.contracts.commits import (
+    ArchiveConfig,
+    CommitConfig,
+    CommitOptions,
+    CommitRecord,
+    PipelineConfig,
+    PlanAction,
+    Rejected,
+    SessionArchive,
+    WritePlan,
+    WriteResult,
+)
+from mnemon.contracts.drafts import Summary
+from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, NotFound, VersionConflict
+from mnemon.contracts.nodes import Edge, Shelf
+from mnemon.contracts.ports import Archive, Clock
+from mnemon.contracts.reports import Degraded
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.contracts.tags import Tagging, ValueTag
+from mnemon.logic.evidence import Conversation
+from mnemon.logic.governance import ARCHIVE_ONLY_TTL
+from mnemon.logic.shelves import filed_key
+from mnemon.logic.tagging import archived_only, kept_turns
+from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.write import archiving, extracting, tagging
+from mnemon.pipelines.write.applying import Applier, change_of
+from mnemon.pipelines.write.placing import Placed, Placer
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOrder:
+    """What is asked of one commit."""
+
+    options: CommitOptions = field(default_factory=CommitOptions)
+    stages: str = "full"
+    write_facts: bool = True
+    overwrite: bool = False
+    agent_id: str = "default"
+    used_contexts: tuple[str, ...] = ()
+    used_tools: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a commit came to. `commit` is its number, 0 where there was nothing to commit; of the shelves in
+    `unanswered` nobody could say what belongs there."""
+
+    commit: int = 0
+    unanswered: frozenset[Shelf] = frozenset()
+    claims: list[Claim] = field(default_factory=list)
+    others: list[Claim] = field(default_factory=list)
+    gone: list[Claim] = field(default_factory=list)
+    plans: list[WritePlan] = field(default_factory=list)
+    results: list[WriteResult] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    archive: SessionArchive | None = None
+    tags: tuple[ValueTag, ...] = ()
+    rejected: list[Rejected] = field(default_factory=list)
+    degraded: list[Degraded] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    proposed: int = 0
+    skipped: int = 0
+    kept: int = 0
+    archived_only: int = 0
+    latency_ms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The turns a commit is about: those no commit has covered, or all of them."""
+
+    turns: tuple[StoredTurn, ...]
+
+    @property
+    def first_seq(self) -> int:
+        return self.turns[0].seq
+
+    @property
+    def last_seq(self) -> int:
+        return self.turns[-1].seq
+
+    @property
+    def head(self) -> str:
+        return self.turns[-1].chain
+
+    def is_that_of(self, other: Tagging | CommitRecord) -> bool:
+        return (other.first_seq, other.last_seq, other.head) == (self.first_seq, self.last_seq, self.head)
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    archive: Archive
+    placer: Placer
+    clock: Clock
+    archive_config: ArchiveConfig
+    pipeline_config: PipelineConfig
+    commit_config: CommitConfig
+
+    async def commit(
+        self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn], order: CommitOrder, asker: Asker
+    ) -> Outcome:
+        """Everything up to the session's page, which the caller writes when this returns without failures. `fresh` are
+        turns just archived, so that they need not be read again.
+
+        Phases 1 to 3 raise `CommitError` and leave nothing but checkpoints; a dry run writes nothing at all."""
+        out = Outcome()
+        commits = await self.archive.read_commits(scope, record.key, record.commits - 1) if record.version else []
+        last = next((c for c in commits if c.number == record.commits), None)
+        begun = next((c for c in commits if c.number > record.commits), None)
+        if last and begun and begun.first_seq <= last.last_seq:
+            # An overwrite that was begun is gone through with: some of its nodes may be changed already.
+            order = replace(order, overwrite=True)
+        done = last.last_seq if last and not order.overwrite else 0
+        stretch = await self._stretch(scope, record, fresh, done)
+        if stretch is None:
+            return out
+        at = time.perf_counter()
+        if begun and stretch.is_that_of(begun) and not order.options.dry_run:
+            # Decided and not finished: it is finished, without asking again.
+            decided = begun
+            await self._take_up(scope, record, stretch, decided, out)
+        else:
+            decided = await self._decide(scope, record, stretch, order, asker, out)
+        out.latency_ms["extract_ms"] = _ms(at)
+        if order.options.dry_run:
+            return out
+        at = time.perf_counter()
+        await self._carry_out(scope, record, decided, out)
+        out.commit = decided.number
+        out.latency_ms["nodes_ms"] = _ms(at)
+        return out
+
+    async def _stretch(
+        self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn], done: int
+    ) -> Stretch | None:
+        """The turns after `done`; those in `fresh` need not be read, or are nowhere else where nothing is written."""
+        if fresh and fresh[0].seq == done + 1 and fresh[-1].seq == record.turn_count:
+            return Stretch(tuple(fresh))
+        there = await self.archive.read_turns(scope, record.key, after=done) if record.version else []
+        held = there[-1].seq if there else done
+        turns = (*there, *(t for t in fresh if t.seq > held))
+        return Stretch(turns) if turns else None
+
+    async def _take_up(
+        self, scope: Scope, record: SessionRecord, stretch: Stretch, decided: CommitRecord, out: Outcome
+    ) -> None:
+        claims = await self.archive.read_claims(scope, record.key)
+        out.claims = [c for c in claims if c.claim_id in set(decided.claim_ids)]
+        out.gone = [c for c in claims if c.claim_id in set(decided.gone)]
+        taggings = await self.archive.read_tags(scope, record.key)
+        out.kept = _kept(taggings)
+        out.tags = next((t.output.tags for t in taggings if stretch.is_that_of(t)), ())
+        if decided.summary:
+            said = decided.model_dump(include=set(Summary.model_fields))
+            out.archive = self._archive(record, stretch, decided.number, Summary(**said), decided, len(out.claims))
+
+    def _archive(
+        self,
+        record: SessionRecord,
+        stretch: Stretch,
+        number: int,
+        summary: Summary,
+        used: CommitOrder | CommitRecord,
+        memories: int,
+    ) -> SessionArchive:
+        turns = [t.turn for t in stretch.turns]
+        return archiving.archive_of(
+            record.key, number, summary, turns, used.used_contexts, used.used_tools, memories, self.archive_config
+        )
+
+    # --- phases 1 to 3
+
+    async def _decide(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        stretch: Stretch,
+        order: CommitOrder,
+        asker: Asker,
+        out: Outcome,
+    ) -> CommitRecord:
+        conversation = Conversation.of([t.turn for t in stretch.turns])
+        now = self.clock.now()
+        anew = order.overwrite or not record.version
+        taggings = [] if anew else await self.archive.read_tags(scope, record.key)
+        done = [t for t in taggings if t.last_seq < stretch.first_seq]
+        judged = next((t for t in taggings if stretch.is_that_of(t)), None)
+        with _phase("archive"):
+            summary = await self._summary(scope, conversation, order, asker, out)
+        with _phase("extract"):
+            if judged is None:
+                judged = await self._judge(scope, record, stretch, conversation, order, asker, out)
+                if judged.degraded and order.overwrite and record.commits:
+                    raise ModelFailed(f"{judged.degraded}; what was known before stays")
+                if not order.options.dry_run:
+                    await self.archive.write_tags(scope, record.key, [*done, judged])
+            out.kept = _kept([*done, judged])
+            out.tags = judged.output.tags
+            out.archived_only = len(archived_only(judged.output)) or (len(stretch.turns) if judged.degraded else 0)
+            told = summary.summary if summary else ""
+            claims = await self._extract(scope, record, stretch, conversation, judged, told, order, asker, now, out)
+        with _phase("plan"):
+            placed = await self._place(scope, record, claims, order, asker, now, out)
+        return await self._write_down(scope, record, stretch, summary, placed, order, now, out)
+
+    async def _summary(
+        self, scope: Scope, conversation: Conversation, order: CommitOrder, asker: Asker, out: Outcome
+    ) -> Summary | None:
+        config = self.commit_config
+        short = config.skip_archive_on_short_session and len(conversation.turns) < config.short_session_threshold
+        if order.options.skip_archive or short:
+            return None
+        summary, degraded = await archiving.summarise(
+            asker, scope, conversation.turns, order.used_tools, self.archive_config
+        )
+        out.degraded += degraded
+        return summary
+
+    async def _judge(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        stretch: Stretch,
+        conversation: Conversation,
+        order: CommitOrder,
+        asker: Asker,
+        out: Outcome,
+    ) -> Tagging:
+        degraded = ""
+        if order.stages == "off":
+            output = tagging.everything(record.session_id, conversation.turns)
+        else:
+            subjects = [record.key.owner.principal, *record.principals]
+            tagged = await tagging.tag(asker, scope, record.session_id, subjects, conversation)
+            output, degraded = tagged.output, tagged.degraded
+            out.rejected += tagged.rejected
+        if degraded:
+            out.degraded.append(Degraded("archive_only", f"{degraded}; the words are kept for a short time only"))
+        used = asker.llm_used
+        return Tagging(
+            first_seq=stretch.first_seq,
+            last_seq=stretch.last_seq,
+            head=stretch.head,
+            output=output,
+            provider=used["provider"],
+            model=used["model"],
+            prompt_version=next((t.prompt_version for t in asker.traces if t.task == "tagging.value_tags"), ""),
+            degraded=degraded,
+            ttl_seconds=ARCHIVE_ONLY_TTL if degraded else 0,
+        )
+
+    async def _extract(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        stretch: Stretch,
+        conversation: Conversation,
+        judged: Tagging,
+        summary: str,
+        order: CommitOrder,
+        asker: Asker,
+        now: datetime,
+        out: Outcome,
+    ) -> list[Claim]:
+        if judged.degraded or not order.write_facts:
+            out.unanswered = frozenset(Shelf)
+            return []
+        sources = extracting.Sources(
+            record=record,
+            conversation=conversation,
+            kept=kept_turns(judged.output),
+            tags=judged.output.tags,
+            said_at={t.turn.turn_id: datetime.fromtimestamp(t.ts_ms / 1000, UTC) for t in stretch.turns},
+            summary=summary,
+            tools=archiving.tools_text(order.used_tools),
+            agent_id=order.agent_id,
+        )
+        wanted = order.options.categories_filter
+        config = extracting.with_limit(
+            self.pipeline_config,
+            order.options.max_candidates,
+            self.commit_config.max_candidates_per_commit,
+        )
+        found = await extracting.extract(
+            asker, scope, sources, config, None if wanted is None else frozenset(wanted), now
+        )
+        out.rejected += found.rejected
+        out.degraded += found.degraded
+        out.proposed = found.proposed
+        out.unanswered = found.unanswered
+        return found.claims
+
+    async def _place(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        claims: list[Claim],
+        order: CommitOrder,
+        asker: Asker,
+        now: datetime,
+        out: Outcome,
+    ) -> Placed:
+        there = await self.archive.read_claims(scope, record.key) if record.version else []
+        # Overwriting takes away what is no longer extracted, not what nobody looked for; what an unfinished commit
+        # left behind goes in any case.
+        keep = {c.claim_id for c in claims}
+        keep |= {
+            c.claim_id
+            for c in there
+            if c.claim_id in record.claim_ids and (not order.overwrite or c.shelf in out.unanswered)
+        }
+        out.gone = [c for c in there if c.claim_id not in keep]
+        claims = [_as_decided(c, {old.claim_id: old for old in there}) for c in claims]
+        placed = await self.placer.place(asker, scope, claims, out.gone, order.options, now)
+        out.claims, out.others, out.plans = placed.claims, placed.others, placed.plans
+        out.skipped = placed.skipped
+        out.degraded += placed.degraded
+        return placed
+
+    async def _write_down(
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        stretch: Stretch,
+        summary: Summary | None,
+        placed: Placed,
+        order: CommitOrder,
+        now: datetime,
+        out: Outcome,
+    ) -> CommitRecord:
+        """From here on a crash is finished by whoever comes next, without asking a model again."""
+        number = record.commits + 1
+        archive = self._archive(record, stretch, number, summary or Summary(summary=""), order, len(out.claims))
+        out.archive = archive if summary else None
+        kept = summary.model_dump() if summary and self.archive_config.persist_archive else {}
+        commit = CommitRecord(
+            number=number,
+            first_seq=stretch.first_seq,
+            last_seq=stretch.last_seq,
+            head=stretch.head,
+            at=now,
+            **kept,
+            used_contexts=order.used_contexts,
+            used_tools=order.used_tools,
+            total_tokens=archive.stats.total_tokens,
+            claim_ids=tuple(c.claim_id for c in out.claims),
+            gone=tuple(c.claim_id for c in out.gone),
+            others=tuple(placed.others),
+            changes=tuple(change_of(p) for p in placed.plans if p.action is not PlanAction.SKIP),
+        )
+        if not order.options.dry_run:
+            await self.archive.put_claims(scope, record.key, out.claims)
+            await self.archive.write_commit(scope, record.key, commit)
+        return commit
+
+    # --- phase 4
+
+    async def _carry_out(self, scope: Scope, record: SessionRecord, commit: CommitRecord, out: Outcome) -> None:
+        applier = Applier(self.archive, self.placer)
+        applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.now())
+        out.results, out.edges, out.failures = applied.results, applied.edges, applied.failures
+        own = _newest([*out.claims, *applied.own])
+        others = _newest([*out.others, *commit.others, *applied.others])
+        if tuple(applied.changes) != commit.changes:
+            commit = commit.model_copy(update={"changes": tuple(applied.changes), "others": tuple(others)})
+            await self.archive.write_commit(scope, record.key, commit)
+        gone = set() if applied.failures else {c.claim_id for c in out.gone}
+        await self.archive.put_claims(scope, record.key, own, gone=gone)
+        settled = await settle_others(self.archive, scope, [*own, *others])
+        out.claims, out.others = settled[: len(own)], settled[len(own) :]
+
+    async def undo(self, scope: Scope, record: SessionRecord, asker: Asker) -> None:
+        """What a first commit that failed has put into nodes is taken out of them again."""
+        now = self.clock.now()
+        gone = await self.archive.read_claims(scope, record.key)
+        placed = await self.placer.place(asker, scope, [], gone, CommitOptions(), now)
+        commit = CommitRecord(
+            number=record.commits + 1,
+            first_seq=0,
+            last_seq=0,
+            head="",
+            at=now,
+            gone=tuple(c.claim_id for c in gone),
+            changes=tuple(change_of(p) for p in placed.plans if p.action is not PlanAction.SKIP),
+        )
+        applied = await Applier(self.archive, self.placer).apply(scope, record.key, commit, [], now)
+        if applied.failures:
+            raise CommitError("; ".join(applied.failures), phase="write")
+        await settle_others(self.archive, scope, _newest([*placed.others, *applied.others]))
+
+
+async def settle_others(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> list[Claim]:
+    """Claims that hold otherwise since their nodes were written: their own files say so too.
+
+    Whoever changes a node tells the files after it; so each is compared with its node once more, because somebody
+    who changed the node after us may have told its file before us."""
+    told = {c.claim_id: c for c in claims}
+    left = list(claims)
+    while left:
+        await _tell(archive, scope, left)
+        now = await _as_filed(archive, scope, left)
+        left = [now[c.claim_id] for c in left if now.get(c.claim_id, c) != c]
+        told |= {c.claim_id: c for c in left}
+    return list(told.values())
+
+
+async def _tell(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> None:
+    by_session: dict[SessionKey, list[Claim]] = {}
+    for claim in claims:
+        by_session.setdefault(claim.session, []).append(claim)
+    for key, of_session in by_session.items():
+        try:
+            there = {c.claim_id: c for c in await archive.read_claims(scope, key)}
+            changed = [c for c in of_session if c.claim_id in there and there[c.claim_id] != c]
+            if changed:
+                await archive.put_claims(scope, key, changed)
+                await touch(archive, scope, key)
+        except NotFound:  # forgotten meanwhile
+            continue
+
+
+async def _as_filed(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> dict[str, Claim]:
+    """The same claims as their nodes hold them now."""
+    found: dict[str, Claim] = {}
+    ids = {c.claim_id for c in claims}
+    for key in dict.fromkeys(filed_key(c) for c in claims if c.node_uri):
+        try:
+            node = await archive.read_node(scope, key)
+        except NotFound:
+            continue
+        rows = node.metadata.get("claims", [])
+        found |= {row["claim_id"]: Claim.model_validate(row) for row in rows if row["claim_id"] in ids}
+    return found
+
+
+async def touch(archive: Archive, scope: Scope, key: SessionKey) -> SessionRecord | None:
+    """A new version of a session's page: whoever keeps a replica of the session sees that it is behind."""
+    while True:
+        record = await archive.read_session(scope, key)
+        if record is None:
+            return None
+        try:
+            return await archive.write_session(scope, record, record.version)
+        except VersionConflict:
+            continue
+
+
+class _phase:
+    """What goes wrong in here is a commit that failed in this phase."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, MnemonError) and not isinstance(error, CommitError):
+            raise CommitError(error.message, phase=self._name, cause=error.code) from error
+
+
+def _as_decided(claim: Claim, there: dict[str, Claim]) -> Claim:
+    """A claim extracted again keeps what people decided about it, and when it was learnt."""
+    old = there.get(claim.claim_id)
+    if old is None:
+        return claim
+    if old.corrected_from:
+        return old
+    keep: dict[str, Any] = {"recorded_at": old.recorded_at, "expires_at": claim.governance.expires_at(old.recorded_at)}
+    if claim.state is ClaimState.PENDING and old.state is not ClaimState.PENDING:
+        keep |= {"state": old.state, "governance": old.governance, "expires_at": old.expires_at}
+    return claim.model_copy(update=keep)
+
+
+def _newest(claims: Sequence[Claim]) -> list[Claim]:
+    return list({c.claim_id: c for c in claims}.values())
+
+
+def _kept(taggings: Sequence[Tagging]) -> int:
+    return sum(len(kept_turns(t.output)) for t in taggings)
+
+
+def _ms(begun: float) -> float:
+    return round((time.perf_counter() - begun) * 1000, 3)

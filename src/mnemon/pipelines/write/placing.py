@@ -1,0 +1,208 @@
+"""Claims to their nodes: where each belongs, what is like it already, and the plan for every node they touch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from mnemon.contracts.claims import Claim, ClaimState
+from mnemon.contracts.commits import CommitOptions, DedupConfig, PlanAction, RelationOp, WritePlan
+from mnemon.contracts.entries import Ask
+from mnemon.contracts.errors import MnemonError, ModelFailed, NotFound
+from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
+from mnemon.contracts.ports import Archive, Embedder, Index
+from mnemon.contracts.reports import Degraded
+from mnemon.contracts.scope import Scope
+from mnemon.logic.likeness import threshold
+from mnemon.logic.policies import Change, claims_in, current_ids, plan, rendered
+from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
+from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.index.projection import CHUNK
+from mnemon.pipelines.tasks import DEDUP, MERGE, DedupInput, MergeInput
+
+
+@dataclass(slots=True)
+class Placed:
+    """`claims` are those given, each with its node and its interval; `others` are claims of other sessions that hold
+    differently now."""
+
+    claims: list[Claim] = field(default_factory=list)
+    others: list[Claim] = field(default_factory=list)
+    plans: list[WritePlan] = field(default_factory=list)
+    skipped: int = 0
+    degraded: list[Degraded] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Placer:
+    archive: Archive
+    index: Index
+    embedder: Embedder
+    dedup: DedupConfig
+
+    async def place(
+        self,
+        asker: Asker,
+        scope: Scope,
+        claims: Sequence[Claim],
+        gone: Sequence[Claim],
+        options: CommitOptions,
+        now: datetime,
+    ) -> Placed:
+        out = Placed()
+        filed = [c for c in claims if c.state is not ClaimState.PENDING]
+        keys = await self._targets(asker, scope, filed, options, out)
+        changes = _changes(filed, keys, gone)
+        plans = await asyncio.gather(*(self._plan(asker, scope, change, now, out) for change in changes))
+        if not options.skip_relations:
+            plans = await self._related(scope, plans)
+        out.plans = list(plans)
+        after = {c.claim_id: c for p in plans for c in claims_in(p.after)}
+        out.claims = [_filed(after.get(c.claim_id, c), keys.get(c.claim_id)) for c in claims]
+        out.others = changed_by(plans, {c.claim_id for c in claims})
+        return out
+
+    async def replan(self, scope: Scope, change: Change, now: datetime) -> WritePlan:
+        """Somebody else was there first: the same change, against what is there now."""
+        return plan(change, await self._read(scope, change.key), now)
+
+    # --- is it there already?
+
+    async def _targets(
+        self, asker: Asker, scope: Scope, claims: Sequence[Claim], options: CommitOptions, out: Placed
+    ) -> dict[str, NodeKey]:
+        keys = {c.claim_id: node_key(c) for c in claims}
+        if options.skip_dedup or not self.index.abilities.dense or not self.embedder.semantic:
+            return keys
+        known = {key: await self.archive.exists(scope, key) for key in set(keys.values())}
+        new = [c for c in claims if SHELVES[c.shelf].policy == "aggregate_topic" and not known[keys[c.claim_id]]]
+        if not new:
+            return keys
+        try:
+            vectors = await self.embedder.embed_texts([c.statement for c in new])
+            for claim, vector in zip(new, vectors, strict=True):
+                where = every(Eq("kind", CHUNK), Eq("shelf", claim.shelf.value), Eq("level", 0))
+                ask = Ask(vector=vector.dense_vector, where=where, limit=self.dedup.dedup_top_k)
+                ask = replace(ask, min_score=self._threshold())
+                alike = [h for h in await self.index.search(scope, ask) if h.entry.principals == claim.principals]
+                if alike:
+                    uri = str(alike[0].entry.fields["uri"])
+                    keys[claim.claim_id] = await self._decided(asker, scope, claim, keys[claim.claim_id], uri, out)
+        except MnemonError as error:
+            out.degraded.append(Degraded("dedup", f"{error}; what might be there already was filed as new"))
+        return keys
+
+    def _threshold(self) -> float:
+        own = self.dedup.similarity_threshold
+        return own if own != DedupConfig().similarity_threshold else threshold(self.embedder.model)
+
+    async def _decided(self, asker: Asker, scope: Scope, claim: Claim, own: NodeKey, uri: str, out: Placed) -> NodeKey:
+        key = key_at(own.tenant_id, own.owner, uri)
+        existing = await self._read(scope, key)
+        if existing is None:
+            return own
+        if self.dedup.enable_llm_decision:
+            answer = await asker.ask(DEDUP, DedupInput(claim, existing), scope)
+            if answer.output is None or answer.output.decision == "create":
+                return own
+            # Said before: nothing new to tell, but one more proof of it.
+            out.skipped += answer.output.decision == "skip"
+        return key
+
+    # --- plans
+
+    async def _plan(self, asker: Asker, scope: Scope, change: Change, now: datetime, out: Placed) -> WritePlan:
+        existing = await self._read(scope, change.key)
+        made = plan(change, existing, now)
+        if made.action is not PlanAction.MERGE or existing is None or made.after is None or asker.by_rules:
+            return made
+        return await self._worded(asker, scope, change, existing, made, now, out)
+
+    async def _worded(
+        self, asker: Asker, scope: Scope, change: Change, existing: Node, made: WritePlan, now: datetime, out: Placed
+    ) -> WritePlan:
+        """A model may tell what holds in its own words, as far as the gates let it; else our rendering stands."""
+        assert made.after is not None
+        claims = claims_in(made.after)
+        holding = tuple(c for c in claims if c.holds(now))
+        fresh = tuple(c for c in change.incoming if c.holds(now))
+        if not holding or not fresh:
+            return made
+        given = MergeInput(existing, change.title, holding, fresh, now)
+        try:
+            answer = await asker.ask(MERGE, given, scope)
+        except ModelFailed as error:
+            out.degraded.append(Degraded("merge", f"{change.key.uri}: {error}; rendered without the model"))
+            return made
+        if answer.output is None or answer.violations:
+            why = "; ".join(str(v) for v in answer.violations[:2]) or "no usable answer"
+            out.degraded.append(Degraded("merge", f"{change.key.uri}: {why}; rendered without the model"))
+            return made
+        merged = {**answer.output.model_dump(exclude={"reason"}), "claim_ids": current_ids(claims, now)}
+        after = rendered(change.key, change.principals, change.title, claims, now, existing, merged)
+        return replace(made, after=after, reason=f"{made.reason}; {answer.output.reason}".rstrip("; "))
+
+    async def _read(self, scope: Scope, key: NodeKey) -> Node | None:
+        try:
+            return await self.archive.read_node(scope, key)
+        except NotFound:
+            return None
+
+    # --- relations
+
+    async def _related(self, scope: Scope, plans: Sequence[WritePlan]) -> list[WritePlan]:
+        """A node that speaks of somebody or something that has a node of its own refers to it."""
+        made = {p.target_uri for p in plans if p.after is not None}
+        out = []
+        for p in plans:
+            edges = await self._edges(scope, p, made) if p.after else []
+            out.append(replace(p, relation_ops=(RelationOp("upsert", tuple(edges)),)) if edges else p)
+        return out
+
+    async def _edges(self, scope: Scope, p: WritePlan, made: set[str]) -> list[Edge]:
+        assert p.after is not None
+        edges: dict[str, Edge] = {}
+        for claim in claims_in(p.after):
+            for name in claim.entities if claim.claim_id in p.claim_ids else ():
+                key = node_key(claim.model_copy(update={"shelf": Shelf.ENTITIES, "routing_key": name}))
+                if key.uri != p.target_uri and (key.uri in made or await self.archive.exists(scope, key)):
+                    edges[key.uri] = Edge(p.target_uri, key.uri, "references", name)
+        return list(edges.values())
+
+
+def _changes(claims: Sequence[Claim], keys: Mapping[str, NodeKey], gone: Sequence[Claim]) -> list[Change]:
+    incoming: dict[NodeKey, list[Claim]] = defaultdict(list)
+    leaving: dict[NodeKey, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        key = keys[claim.claim_id]
+        incoming[key].append(_filed(claim, key))
+    for claim in gone:
+        if claim.node_uri:
+            leaving[filed_key(claim)].append(claim)
+    return [
+        change_for(key, incoming[key], frozenset(c.claim_id for c in leaving[key]), leaving[key])
+        for key in dict.fromkeys([*incoming, *leaving])
+    ]
+
+
+def change_for(key: NodeKey, incoming: Sequence[Claim], gone: frozenset[str], known: Sequence[Claim] = ()) -> Change:
+    first = next(iter([*incoming, *known]))
+    title = key.owner.id if key.shelf is Shelf.PROFILE else first.routing_key
+    return Change(key, first.principals, title, tuple(incoming), gone)
+
+
+def _filed(claim: Claim, key: NodeKey | None) -> Claim:
+    return claim if key is None or claim.node_uri == key.uri else claim.model_copy(update={"node_uri": key.uri})
+
+
+def changed_by(plans: Sequence[WritePlan], own: set[str]) -> list[Claim]:
+    """Claims that stood in the nodes before and hold otherwise now."""
+    found = []
+    for p in plans:
+        before = {c.claim_id: c for c in claims_in(p.before)}
+        found += [c for c in claims_in(p.after) if c.claim_id not in own and before.get(c.claim_id) != c]
+    return found

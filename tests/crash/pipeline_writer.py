@@ -1,0 +1,66 @@
+"""A process that lives through a small story of writes, changes and forgetting, until it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from forkserver import Say, killer, serve
+from memory_writer import instrument
+
+from mnemon import AsyncMemory, Config
+
+Op = dict[str, Any]
+
+
+def said(day: int, *texts: str, begin: int = 1) -> list[dict[str, Any]]:
+    return [
+        {"turn_id": f"t{n:04d}", "role": "user", "text": text, "timestamp_iso": f"2026-0{day}-01T10:00:{n:02d}Z"}
+        for n, text in enumerate(texts, begin)
+    ]
+
+
+FIRST = said(1, "我很喜欢吃辣。", "I work at Siemens.", "My sister Wei lives in Lisbon.", "周五之前把合同发给老周。")
+STORY: list[Op] = [
+    {"do": "write", "session": "s1", "turns": FIRST},
+    {"do": "write", "session": "s2", "turns": said(2, "我现在不吃辣了。", "My sister Wei lives in Lisbon.")},
+    {"do": "write", "session": "s1", "turns": FIRST, "overwrite_existing": True},
+    {"do": "write", "session": "s3", "turns": said(3, "I love black tea."), "mode": "append"},
+    {"do": "write", "session": "s3", "turns": said(3, "I moved to Kyoto.", begin=2), "mode": "append"},
+    {"do": "write", "session": "s4", "turns": said(4, "我对花生过敏。", "I work at Bosch."), "wait": "archived"},
+    {"do": "forget", "session": "s2"},
+    {"do": "write", "session": "s5", "turns": said(5, "I hate mushrooms.", "我又喜欢吃辣了。")},
+]
+
+
+async def live(home: Path, begin: int, say: Say, queue: str) -> None:
+    config = Config(background_worker=False, queue_url=queue)
+    embedder = {"provider": "hash", "cache": False}
+    async with AsyncMemory(home, llm="rules", embedder=embedder, config=config) as memory:
+        await memory.parts.queue.recover()
+        await memory.run_jobs()
+        say("ready")
+        for number, op in enumerate(STORY[begin:], begin):
+            await _do(memory, op)
+            await memory.run_jobs()
+            say("done", str(number))
+
+
+async def _do(memory: AsyncMemory, op: Op) -> None:
+    if op["do"] == "forget":
+        receipt = await memory.forget("t", "u", session_id=op["session"])
+        assert receipt.complete, receipt.left
+        return
+    options = {name: value for name, value in op.items() if name not in ("do", "session", "turns")}
+    result = await memory.session_write("t", "u", op["session"], turns=op["turns"], **options)
+    assert result.status in ("ok", "skipped_existing"), result.error_reason
+
+
+def run(task: dict[str, Any], say: Say) -> None:
+    instrument(killer(task["kill_at"], say))
+    asyncio.run(live(Path(task["home"]), task["begin"], say, task["queue"]))
+
+
+if __name__ == "__main__":
+    serve(run)
