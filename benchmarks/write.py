@@ -76,6 +76,22 @@ async def by_length(memory: AsyncMemory) -> None:
     )
 
 
+async def by_concurrency(memory: AsyncMemory) -> None:
+    """Several users at once: what two cores can do."""
+    rows = []
+    for at_once in (1, 2, 4, 8):
+        rounds, claims = 40, 0
+        begun = time.perf_counter()
+        for first in range(0, rounds, at_once):
+            made = await asyncio.gather(
+                *(write(memory, f"many{at_once}-{i}", 20_000 + i, 20) for i in range(first, first + at_once))
+            )
+            claims += sum(c for _, c in made)
+        seconds = time.perf_counter() - begun
+        rows.append([str(at_once), f"{rounds * 20 / seconds:,.0f}", f"{claims / seconds:,.0f}"])
+    table("Sessions of 20 turns by several users at once", ["at once", "turns/s", "claims/s"], rows)
+
+
 async def by_memory(memory: AsyncMemory, sessions: int) -> None:
     """The same user, session after session: what grows?"""
     times: list[float] = []
@@ -103,6 +119,7 @@ async def main(sessions: int) -> None:
         async with AsyncMemory(Path(home), llm="rules", embedder=Alike(), config=config) as memory:
             await write(memory, "warm", 1, 20)
             await by_length(memory)
+            await by_concurrency(memory)
             await by_memory(memory, sessions)
 
 

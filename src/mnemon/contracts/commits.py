@@ -42,6 +42,8 @@ class WritePlan:
     relation_ops: tuple[RelationOp, ...] = ()
     reason: str = ""
     claim_ids: tuple[str, ...] = ()
+    claims_before: tuple[Claim, ...] = ()
+    claims_after: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

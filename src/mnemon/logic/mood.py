@@ -25,7 +25,8 @@ def _any(patterns: list[str]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Mood:
-    """Where its marks stand is not simply so; a statement says as much by one of `same`."""
+    """Where its marks stand is not simply so; a statement says as much by one of `same`. One that is `confirmed` counts
+    only for what the user said yes to."""
 
     name: str
     told: str
@@ -34,6 +35,7 @@ class Mood:
     marks: re.Pattern[str]
     excepted: re.Pattern[str]
     same: re.Pattern[str]
+    confirmed: bool
 
     def marked(self, clause: Clause, before: str) -> bool:
         if self.name == "asked" and clause.last and clause.sentence.rstrip(" \"'”’)）").endswith(("?", "？")):
@@ -51,19 +53,22 @@ MOODS = tuple(
         marks=_any(row["marks"]),
         excepted=_any(row.get("except", [])),
         same=_any(row["same"]),
+        confirmed=row.get("confirmed", False),
     )
     for row in _DATA["mood"]
 )
 _REQUEST = _any(_DATA["request"]["marks"])
 _REQUESTED = frozenset(map(Kind, _DATA["request"]["kinds"]))
 # What the user has confirmed was asked, or guessed, by somebody else.
-_SETTLED_BY_YES = ("asked", "doubted", "supposed")
+_SETTLED_BY_YES = ("asked", "doubted", "supposed", "of the hearer")
 
 
 def misread(statement: str, clause: Clause, before: str, kind: Kind, confirmed: bool) -> str:
     """Why a statement takes a clause for more than it was meant, or "" if it does not."""
     for mood in MOODS:
-        if kind not in mood.kinds or mood.same.search(statement) or (confirmed and mood.name in _SETTLED_BY_YES):
+        if kind not in mood.kinds or mood.same.search(statement) or (mood.confirmed and not confirmed):
+            continue
+        if confirmed and mood.name in _SETTLED_BY_YES:
             continue
         if mood.name == "asked" and kind in _REQUESTED and _REQUEST.search(clause.sentence.strip()):
             continue
@@ -77,6 +82,7 @@ _WHO = {name: text.replace("KIN_ZH", _DATA["who"]["kin_zh"]).replace("KIN_EN", _
 _SUBJECT = re.compile(
     f"(?P<speaker>{_WHO['speaker']})|(?:{_WHO['others_zh']})|(?:{_WHO['others_en']})", re.IGNORECASE | re.MULTILINE
 )
+_NAMING = ("of_zh", "role_zh", "of_en", "role_en", "named")
 _WHOSE = re.compile(r"\buser'?s?'|用户(?:的|家)|\b(?:he|she|they|his|her)\b|[他她]", re.IGNORECASE)
 _NOT_A_NAME = frozenset("this that there it here what today work life everything nothing".split())
 
@@ -91,7 +97,7 @@ def somebody_else(statement: str, clause: str, until: int) -> str:
     told = fold(statement)
     if they := acting["they_zh"] or acting["they_en"]:
         return "" if _WHOSE.search(told) or they.casefold() in told else they
-    who: str = acting["of_zh"] or acting["of_en"] or acting["named"]
+    who: str = next(acting[name] for name in _NAMING if acting[name])
     return "" if who.casefold() in _NOT_A_NAME or any(part in told for part in _stems(who)) else who
 
 

@@ -18,7 +18,7 @@ from mnemon.logic.shelves import SHELVES, PolicyName
 from mnemon.logic.superseding import in_time, same_statement
 
 # How many repetitions of one statement a node keeps beside its first.
-REPETITIONS_KEPT = 20
+REPETITIONS_KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +71,23 @@ def _merged(change: Change, existing: Node | None, now: datetime, action: PlanAc
     after = _bounded(in_time([c for c in rows.values() if c.alive(now)]))
     ids = tuple(sorted({c.claim_id for c in change.incoming} | (change.gone & {c.claim_id for c in before})))
     told = _reason(change, before, after)
-    if not after:
-        if existing is None:
-            return WritePlan(PlanAction.SKIP, change.key.uri, None, None, reason="nothing to keep", claim_ids=ids)
-        return WritePlan(PlanAction.DELETE, change.key.uri, None, existing, reason=told, claim_ids=ids)
-    node = rendered(change.key, change.principals, change.title, after, now, existing)
-    if existing is None:
-        return WritePlan(PlanAction.CREATE, change.key.uri, node, None, reason=told, claim_ids=ids)
-    if same_node(node, existing):
-        return WritePlan(PlanAction.SKIP, change.key.uri, existing, existing, reason="already there", claim_ids=ids)
-    return WritePlan(action, change.key.uri, node, existing, reason=told, claim_ids=ids)
+    node = rendered(change.key, change.principals, change.title, after, now, existing) if after else None
+    if node is None:
+        action, told = (PlanAction.DELETE, told) if existing else (PlanAction.SKIP, "nothing to keep")
+    elif existing is None:
+        action = PlanAction.CREATE
+    elif same_node(node, existing):
+        node, action, told = existing, PlanAction.SKIP, "already there"
+    return WritePlan(
+        action,
+        change.key.uri,
+        node,
+        existing,
+        reason=told,
+        claim_ids=ids,
+        claims_before=tuple(before),
+        claims_after=tuple(after),
+    )
 
 
 def _bounded(claims: Sequence[Claim]) -> list[Claim]:

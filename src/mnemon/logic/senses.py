@@ -30,6 +30,10 @@ _RUNS = re.compile("|".join(sorted(map(re.escape, _CHINESE), key=len, reverse=Tr
 _CUES = {name: re.compile("|".join(row["cues"]), re.IGNORECASE) for name, row in _DATA.items()}
 
 
+SENSE_WORDS = frozenset(_ENGLISH)
+SENSE_RUNS = frozenset(word for word, names in _CHINESE.items() if names)
+
+
 @lru_cache(maxsize=8192)
 def senses(text: str) -> frozenset[str]:
     """What the words of a statement say."""

@@ -22,18 +22,31 @@ from mnemon.logic.clauses import Clause, clauses, segments
 from mnemon.logic.mood import misread, somebody_else
 from mnemon.logic.numerals import numbers
 from mnemon.logic.polarity import negative
-from mnemon.logic.senses import carried, senses
+from mnemon.logic.senses import SENSE_RUNS, SENSE_WORDS, carried, senses
 from mnemon.logic.text import STOP_WORDS, fold, pieces, word_number
 
 _NEUTRAL = tomllib.loads(
     resources.files("mnemon.logic").joinpath("data/neutral_words.toml").read_text(encoding="utf-8")
 )
-_NEUTRAL_WORDS = frozenset(word_number(word) for word in _NEUTRAL["en"]) | STOP_WORDS
-_NEUTRAL_RUNS = re.compile("|".join(map(re.escape, sorted(_NEUTRAL["zh"], key=len, reverse=True))))
+# What has a sense is held to that.
+_NEUTRAL_WORDS = frozenset(word_number(word) for word in _NEUTRAL["en"]) | STOP_WORDS | SENSE_WORDS
+_NEUTRAL_RUNS = re.compile("|".join(map(re.escape, sorted({*_NEUTRAL["zh"], *SENSE_RUNS}, key=len, reverse=True))))
+_IRREGULAR = {
+    word_number(form): frozenset(map(word_number, line.split()))
+    for line in resources.files("mnemon.logic").joinpath("data/irregular_en.txt").read_text("utf-8").splitlines()
+    for form in line.split()
+}
 _LETTERS_OR_DIGITS = re.compile(r"\d+|[^\W\d_]+(?:['’][^\W\d_]+)*")
 THE_USER = re.compile(r"\b(?:the )?users?\b|用户", re.IGNORECASE)
 # What is counted: behind a measure word a unit, or two characters of the thing.
 _COUNTED = re.compile(r"\s*[个位名只条件次种杯本张头匹辆台]?([天周月年岁日号点元块斤米人]|[^\W\d_a-z和与跟及或的了在]{1,2})")
+_DIRECTED = re.compile(
+    r"\bthan\b|\bprefer\w*\b.*\b(?:to|over)\b|\bfrom\b.+\bto\b|\b(?:lend|lent|borrow\w*|owes?|owed|ga?ve|sent|sold|instead of)\b"
+    r"|\d\s?/\s?\d|比|从.+[到去往]|借|欠|送给|还给|而不是",
+    re.IGNORECASE,
+)
+_TERM = re.compile(r"用户|[\u3400-\u9fff]|\d+|[^\W\d_]+")
+_SPEAKER = re.compile(r"i|we|me|us|my|our|users?|我|咱|用户")
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
 # Chinese that rests on the right characters in another order still rests on them; a new word has new pairs.
 _PAIRS_NEEDED = 0.5
@@ -93,11 +106,33 @@ def _twist(mine: str, statement: str, clause: Clause, cited: Cited, kind: Kind) 
         return "turns the quoted words round"
     if why := misread(statement, clause, cited.before, kind, cited.confirmed):
         return why
+    if _reordered(mine, clause.text):
+        return "changes what comes before and after"
     if cited.from_tool or cited.confirmed:
         return ""
     if other := somebody_else(statement, clause.text, _begins(clause.text, content_terms(mine))):
         return f"says of the speaker what was said of {other}"
     return ""
+
+
+def _reordered(mine: str, said: str) -> bool:
+    """Where the order is the meaning (A rather than B, from A to B, A lent B), is it another one?"""
+    if not _DIRECTED.search(said):
+        return False
+    there, here = _sequence(said), _sequence(mine)
+    return [t for t in here if t in there] != [t for t in there if t in here]
+
+
+def _sequence(text: str) -> list[int | str]:
+    """Content, numbers and the speaker, in the order in which they first come."""
+    found: list[int | str] = []
+    for match in _TERM.finditer(fold(text)):
+        word = match.group()
+        if _SPEAKER.fullmatch(word):
+            found.append("@")
+        elif not (terms := content_terms(word)).issubset(found):
+            found += terms
+    return list(dict.fromkeys(found))
 
 
 def _closeness(mine: str, said: str) -> int:
@@ -138,15 +173,19 @@ def _misplaced(statement: str, cited: Sequence[Cited]) -> str:
     for mine, values in _particulars(statement):
         for value in values:
             about = mine.replace(value, " ")
-            own = [_closeness(about, text) for text, _ in said if _holds(text, value)]
+            own = [_alike(about, text) for text, _ in said if _holds(text, value)]
             rivals = [
-                _closeness(about, text)
+                _alike(about, text)
                 for text, others in said
                 if not _holds(text, value) and _same_sort(value, others - values)
             ]
-            if own and rivals and max(rivals) > max(own) + 1:
+            if own and rivals and max(rivals) > max(own):
                 return f"says {value} of another thing"
     return ""
+
+
+def _alike(a: str, b: str) -> int:
+    return len(content_terms(a) & content_terms(b)) + len(senses(a) & carried(b))
 
 
 def _holds(text: str, value: str) -> bool:
@@ -224,15 +263,20 @@ def _thing(after: str) -> int | str:
 
 
 def _odd_words(statement: str, source: str) -> list[str]:
-    there = {word_number(word) for word in _words(source)}
+    there = {number for word in _words(source) for number in _forms(word)}
     return [
         word
         for word in _words(statement)
         if not word.isdigit()
-        and (number := word_number(word)) not in there
-        and number not in _NEUTRAL_WORDS
+        and there.isdisjoint(_forms(word))
+        and word_number(word) not in _NEUTRAL_WORDS
         and not _is_number(word)
     ]
+
+
+def _forms(word: str) -> frozenset[int]:
+    """A word's number, and where it is irregular those of its other forms."""
+    return _IRREGULAR.get(number := word_number(word), frozenset({number}))
 
 
 def _words(text: str) -> Iterable[str]:

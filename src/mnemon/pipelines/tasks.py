@@ -17,7 +17,7 @@ from mnemon.logic.governance import table_text
 from mnemon.logic.language import language_of
 from mnemon.logic.rendering import render
 from mnemon.logic.shelves import EXTRACTORS
-from mnemon.logic.support import Cited, twisted, unsupported
+from mnemon.logic.support import Cited, content_terms, twisted, unsupported
 from mnemon.logic.tagging import TagInput
 from mnemon.pipelines.ask import Task
 from mnemon.pipelines.prompts.lines import tag_lines, turn_lines
@@ -82,16 +82,18 @@ class SummaryInput:
 
 
 def _check_summary(given: SummaryInput, output: Summary) -> list[Violation]:
-    """A summary may put things in its own words, but numbers, names and dates must have been said."""
+    """A summary may put things in its own words, but numbers, names and dates must have been said, and so must
+    most of the rest."""
     source = [Cited(turn.text, turn.speaker) for turn in given.turns]
     texts = {"summary": output.summary}
     for name in ("key_topics", "key_decisions", "unresolved"):
         texts |= {f"{name}[{n}]": text for n, text in enumerate(getattr(output, name))}
-    found = []
-    for where, text in texts.items():
-        if odd := [w for w in unsupported(text, source) if _is_particular(w)]:
-            found.append(Violation("names what nobody said", where, "what the messages say", ", ".join(odd[:8])))
-    return found
+    odd = [w for w in unsupported("\n".join(texts.values()), source) if _is_particular(w)]
+    return [
+        Violation("names what nobody said", where, "what the messages say", ", ".join(found[:8]))
+        for where, text in texts.items()
+        if (found := [word for word in odd if word in text])
+    ]
 
 
 def _is_particular(word: str) -> bool:

@@ -92,12 +92,12 @@ class Forgetter:
         chosen = [c for c in claims if c.claim_id == claim_id or turns & set(c.source_turn_ids)]
         await self._take_out(scope, key.owner, chosen, out)
         if turns:
+            await self._untag(scope, key, turns)
             stored = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turns]
             await self._uncache([t.turn.text for t in stored], out)
             out.counts["turns"] += await self.archive.forget_turns(scope, key, sorted(turns), "forgotten")
             rows = In("id", tuple(turn_id(key, i) for i in sorted(turns)))
             out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
-            await self._untag(scope, key, turns)
 
     async def _session(self, scope: Scope, key: SessionKey, out: _Gone, job: Job) -> None:
         await self._take_out(scope, key.owner, await self._claims(scope, key), out)

@@ -17,7 +17,9 @@ from mnemon.logic.policies import claims_in, same_node
 from mnemon.logic.shelves import key_at
 from mnemon.pipelines.write.placing import Placer, change_for, changed_by
 
-_TRIES = 5
+# Each try that fails is somebody else's that succeeded; so as many may be needed as there are writers.
+_TRIES = 60
+_PAUSE_S = 0.002
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ def change_of(plan: WritePlan) -> NodeChange:
         action=plan.action,
         reason=plan.reason,
         claim_ids=plan.claim_ids,
-        before=_image(plan.before),
+        before=_image_before(plan.before),
         after=_image(plan.after),
         relations=tuple(
             {"to_uri": e.to_uri, "relation_type": e.relation_type, "reason": e.reason, "weight": e.weight}
@@ -45,6 +47,15 @@ def change_of(plan: WritePlan) -> NodeChange:
             for e in op.edges
         ),
     )
+
+
+def _image_before(node: Node | None) -> NodeImage | None:
+    """Nobody carries this out again: of its claims the ids are enough."""
+    image = _image(node)
+    if image is None:
+        return None
+    ids = [{"claim_id": row["claim_id"]} for row in image.metadata.get("claims", [])]
+    return image.model_copy(update={"metadata": {**image.metadata, "claims": ids}})
 
 
 def _image(node: Node | None) -> NodeImage | None:
@@ -107,13 +118,14 @@ class Applier:
         out: Applied,
     ) -> NodeChange:
         """The change as it was made in the end."""
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             there = await self._read(scope, session, change)
             if not _is(there, change.before) and not _same(there, _node(session, change)):
-                change = await self._planned_again(scope, session, change, record, claims, now, out)
+                change, out.own, out.others = await self._planned_again(scope, session, change, record, claims, now)
             try:
                 await self._make(scope, session, change, there, out)
             except VersionConflict:
+                await asyncio.sleep(_PAUSE_S * tried)
                 continue
             return change
         raise VersionConflict(f"others keep changing it; {_TRIES} tries were made")
@@ -126,17 +138,15 @@ class Applier:
         record: CommitRecord,
         claims: Sequence[Claim],
         now: datetime,
-        out: Applied,
-    ) -> NodeChange:
+    ) -> tuple[NodeChange, list[Claim], list[Claim]]:
         """Somebody else changed the node since it was planned: the same claims, against what is there now."""
         key = key_at(session.tenant_id, session.owner, change.uri)
         mine = [c for c in claims if c.node_uri == change.uri]
         known = claims_in(await self._read(scope, session, change))
         again = await self.placer.replan(scope, change_for(key, mine, frozenset(record.gone), known), now)
         ids = {c.claim_id for c in mine}
-        out.own += [c for c in claims_in(again.after) if c.claim_id in ids]
-        out.others += changed_by([again], ids)
-        return change_of(again).model_copy(update={"relations": change.relations})
+        own = [c for c in again.claims_after if c.claim_id in ids]
+        return change_of(again).model_copy(update={"relations": change.relations}), own, changed_by([again], ids)
 
     async def _make(
         self, scope: Scope, session: SessionKey, change: NodeChange, there: Node | None, out: Applied

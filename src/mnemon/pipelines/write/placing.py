@@ -18,7 +18,7 @@ from mnemon.contracts.ports import Archive, Embedder, Index
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.scope import Scope
 from mnemon.logic.likeness import threshold
-from mnemon.logic.policies import Change, claims_in, current_ids, plan, rendered
+from mnemon.logic.policies import Change, current_ids, plan, rendered
 from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.index.projection import CHUNK
@@ -61,7 +61,7 @@ class Placer:
         if not options.skip_relations:
             plans = await self._related(scope, plans)
         out.plans = list(plans)
-        after = {c.claim_id: c for p in plans for c in claims_in(p.after)}
+        after = {c.claim_id: c for p in plans for c in p.claims_after}
         out.claims = [_filed(after.get(c.claim_id, c), keys.get(c.claim_id)) for c in claims]
         out.others = changed_by(plans, {c.claim_id for c in claims})
         return out
@@ -127,7 +127,7 @@ class Placer:
     ) -> WritePlan:
         """A model may tell what holds in its own words, as far as the gates let it; else our rendering stands."""
         assert made.after is not None
-        claims = claims_in(made.after)
+        claims = made.claims_after
         holding = tuple(c for c in claims if c.holds(now))
         fresh = tuple(c for c in change.incoming if c.holds(now))
         if not holding or not fresh:
@@ -166,7 +166,7 @@ class Placer:
     async def _edges(self, scope: Scope, p: WritePlan, made: set[str]) -> list[Edge]:
         assert p.after is not None
         edges: dict[str, Edge] = {}
-        for claim in claims_in(p.after):
+        for claim in p.claims_after:
             for name in claim.entities if claim.claim_id in p.claim_ids else ():
                 key = node_key(claim.model_copy(update={"shelf": Shelf.ENTITIES, "routing_key": name}))
                 if key.uri != p.target_uri and (key.uri in made or await self.archive.exists(scope, key)):
@@ -203,6 +203,6 @@ def changed_by(plans: Sequence[WritePlan], own: set[str]) -> list[Claim]:
     """Claims that stood in the nodes before and hold otherwise now."""
     found = []
     for p in plans:
-        before = {c.claim_id: c for c in claims_in(p.before)}
-        found += [c for c in claims_in(p.after) if c.claim_id not in own and before.get(c.claim_id) != c]
+        before = {c.claim_id: c for c in p.claims_before}
+        found += [c for c in p.claims_after if c.claim_id not in own and before.get(c.claim_id) != c]
     return found

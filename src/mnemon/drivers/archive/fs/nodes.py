@@ -129,7 +129,11 @@ class NodeFiles:
         return state if state and scope.sees(state.meta["principals"]) else None
 
     def exists(self, scope: Scope, key: NodeKey) -> bool:
-        return self._state(scope, key) is not None
+        """By its page alone; the words need not be read."""
+        if scope.tenant_id != key.tenant_id:
+            return False
+        meta = read_sealed(self._layout.node(key) / META)
+        return meta is not None and meta != _DELETED and scope.sees(meta["principals"])
 
     def read(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node:
         state = self._state(scope, key)
