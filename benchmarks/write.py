@@ -103,7 +103,11 @@ async def by_memory(memory: AsyncMemory, sessions: int) -> None:
     for at in range(0, sessions, step):
         part = sorted(times[at : at + step])
         rows.append(
-            [f"{at}–{at + len(part)}", f"{part[len(part) // 2] * 1000:.1f}", verdict(part[len(part) // 2] / first, None)]
+            [
+                f"{at}–{at + len(part)}",
+                f"{part[len(part) // 2] * 1000:.1f}",
+                verdict(part[len(part) // 2] / first, None),
+            ]
         )
     nodes = await memory.nodes("bench", "loyal")
     table(

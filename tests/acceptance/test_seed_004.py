@@ -1,20 +1,62 @@
-"""Seed 004, §5, §7 and §8: provider protocols, the node API over real files, relations."""
+"""Seed 004: data and defaults, providers, nodes as files, and a commit from its messages to its index."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mnemon import Memory, Scope
-from mnemon.contracts.entries import EmbeddingVector
-from mnemon.contracts.errors import NotFound, VersionConflict
-from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
+from mnemon import AsyncMemory, Config, Memory, Scope
+from mnemon.contracts.claims import ToolStats
+from mnemon.contracts.commits import (
+    ArchiveConfig,
+    CommitConfig,
+    CommitOptions,
+    CommitResult,
+    CommitStats,
+    DedupConfig,
+    OutboxEvent,
+    OutboxEventType,
+    PipelineConfig,
+    PlanAction,
+    SessionArchive,
+    SessionStats,
+    WritePlan,
+    WriteResult,
+)
+from mnemon.contracts.entries import EmbeddingVector, Entry
+from mnemon.contracts.errors import CommitError, ModelFailed, NotFound, Unavailable, VersionConflict
+from mnemon.contracts.filters import Eq
+from mnemon.contracts.jobs import Job
+from mnemon.contracts.nodes import RELATION_TYPES, Edge, Node, NodeKey, NodeStat, NodeSummary, Shelf
 from mnemon.contracts.ports import LLM, Archive
+from mnemon.contracts.reports import IndexBatchResult
 from mnemon.contracts.scope import Owner
+from mnemon.drivers.embed.hash import HashEmbedder
+from mnemon.logic.chunking import ChunkRecord
+from mnemon.logic.shelves import EXTRACTORS, SHELVES
+from mnemon.pipelines.prompts import prompt
+from mnemon.testing.answers import (
+    DEDUP,
+    MERGE,
+    PREFERENCES,
+    PROFILE,
+    SUMMARY,
+    TAGGING,
+    fact,
+    model,
+    script,
+    tag,
+    tagging,
+)
+from mnemon.testing.clock import FixedClock
+from mnemon.testing.scripted import ScriptedLLM, asking
 
 OWNER = Owner.user("u1")
 KEY = NodeKey("acme", OWNER, Shelf.PREFERENCES, "饮食")
@@ -135,3 +177,738 @@ async def test_9_repair_notices_a_hand_edit_and_verify_is_clean_again(memory: Me
     assert (await archive.verify(steward)).ok
     assert (await archive.read_node(SCOPE, KEY)).content == "我改过的"
     assert [r.node.content for r in await archive.revisions(SCOPE, KEY)] == [NODE.content]
+
+
+# --- a commit
+
+JOB = {"turn_id": "t1", "role": "user", "text": "我在北京做后端工程师，主要用 Python。"}
+STYLE = {"turn_id": "t2", "role": "user", "text": "I prefer four spaces in Python code."}
+ALPHA = {"turn_id": "t3", "role": "user", "text": "Project Alpha ships with Anna on 2026-04-01."}
+FIX = {"turn_id": "t4", "role": "tool", "speaker": "tool:pytest", "text": "pytest passed: 12 tests in 3 seconds"}
+TALK = [JOB, STYLE, ALPHA, FIX]
+TAGS = tagging(
+    tag(JOB, "我在北京做后端工程师"), tag(STYLE, "I prefer four spaces", "preference"),
+    tag(ALPHA, "Project Alpha ships"), tag(FIX, "pytest passed", evidence_level="S2_tool_grounded"),
+)  # fmt: skip
+WORKS = fact(JOB, "我在北京做后端工程师，主要用 Python", "用户在北京做后端工程师，主要用 Python")
+SPACES = fact(
+    STYLE, "I prefer four spaces in Python code", "User prefers four spaces in Python code", "preferences",
+    routing_key="Code style", overview="- four spaces in Python", content="I prefer four spaces in Python code",
+)  # fmt: skip
+PROJECT = fact(
+    ALPHA, "Project Alpha ships with Anna on 2026-04-01", "Project Alpha ships on 2026-04-01", "entities",
+    routing_key="Project Alpha", entity_names=["Anna"],
+)  # fmt: skip
+ANNA = fact(ALPHA, "Project Alpha ships with Anna", "Anna ships Project Alpha", "entities", routing_key="Anna")
+SHIPS = fact(
+    ALPHA, "Project Alpha ships with Anna on 2026-04-01", "Project Alpha ships with Anna on 2026-04-01", "events",
+    routing_key="Alpha ships",
+)  # fmt: skip
+TOOL = fact(
+    FIX, "pytest passed: 12 tests in 3 seconds", "pytest passed 12 tests in 3 seconds", "skills", routing_key="pytest",
+    tool={"tool_name": "pytest", "call_count": 99, "success_count": 99},
+)  # fmt: skip
+SAID: dict[str, Any] = {
+    "summary": "Project Alpha ships on 2026-04-01.",
+    "key_topics": ["Project Alpha", "Python"],
+    "key_decisions": ["four spaces in Python"],
+    "unresolved": ["Anna"],
+}
+EVERYTHING = (WORKS, SPACES, PROJECT, ANNA, SHIPS, TOOL)
+ME = "tenants/acme/users/lin"
+URI = "ctx://acme/users/lin"
+
+
+class Likeness(HashEmbedder):
+    """Close enough to meaning for what a test needs: alike is what shares most of its words."""
+
+    model = "likeness/test"
+    semantic = True
+
+
+@pytest.fixture
+def alike(home: Path, clock: FixedClock) -> Iterator[Memory]:
+    config = Config(background_worker=False, dedup=DedupConfig(similarity_threshold=0.6))
+    with Memory(home, embedder=Likeness(), config=config, clock=clock) as opened:
+        yield opened
+
+
+def everything(*facts: Any, **more: Any) -> ScriptedLLM:
+    return model(script(TAGS, *(facts or EVERYTHING), summary=SAID, **more))
+
+
+def commit(memory: Memory, llm: Any, turns: Any = None, session: str = "s", **options: Any) -> CommitResult:
+    given = {name: options.pop(name) for name in ("used_contexts", "used_tools", "agent_id") if name in options}
+    return memory.commit_session(
+        "acme", "lin", session, turns=turns or TALK, llm=llm, options=CommitOptions(**options), **given
+    )
+
+
+def held(memory: Memory, kind: str) -> list[Entry]:
+    async def found() -> list[Entry]:
+        page = await memory.parts.index.scroll(Scope.steward_of("acme"), Eq("kind", kind), "oldest", 500)
+        return list(page.entries)
+
+    return asyncio.run(found())
+
+
+def indexed(memory: Memory) -> list[Any]:
+    return [(e.id, e.text, e.fields) for kind in ("turn", "claim", "chunk") for e in held(memory, kind)]
+
+
+def one_fact(n: int, words: str, statement: str, category: str = "preferences", **given: Any) -> tuple[Any, Any]:
+    """A session of one turn and a model that makes one claim of it."""
+    turn = {"turn_id": f"t{n}", "role": "user", "text": words, "timestamp_iso": f"2026-0{n}-01T10:00:00Z"}
+    kind = {"preferences": "preference", "rules": "rule"}.get(category, "fact")
+    more = given.pop("more", None)
+    made = fact(turn, words, statement, category, **given)
+    return [turn], model(script(tagging(tag(turn, words, kind)), made, more=more))
+
+
+def on_disk(home: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and not path.name.startswith("index.db") and "/queue/" not in str(path)
+    }
+
+
+# --- 1.4 and 3
+
+
+async def test_1_4_a_commit_is_done_when_the_files_are_written_whatever_the_index_says(
+    home: Path, clock: FixedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config(background_worker=False)
+    async with AsyncMemory(home, embedder=HashEmbedder(), config=config, clock=clock) as memory:
+
+        async def away(*args: Any) -> None:
+            raise Unavailable("the index is away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(memory.parts.index, "upsert", away)
+            result = await memory.commit_session("acme", "lin", "s", turns=TALK, llm=everything())
+        assert result.status == "success"
+        assert "index_pending" in {d.what for d in result.degraded}
+        assert (home / ME / "memories/profile/profile/content.md").exists()
+        assert (await memory.claims("acme", "lin")).items == ()
+        clock.tick(hours=1)
+        assert (await memory.run_jobs()).succeeded == 1
+        assert len((await memory.claims("acme", "lin", limit=100)).items) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (SessionArchive, "session_id archive_uri summary recent_messages used_contexts used_tools stats"),
+        (SessionStats, "total_turns total_tokens compression_count memories_extracted"),
+        (WriteResult, "uri action node_version created updated"),
+        (WritePlan, "action target_uri relation_ops reason"),
+        (CommitResult, "archive write_results outbox_events stats status"),
+        (
+            CommitStats,
+            "candidates_extracted candidates_skipped nodes_created nodes_merged nodes_appended relations_written "
+            "outbox_events_queued duration_ms",
+        ),
+        (OutboxEvent, "event_id event_type uri payload status"),
+        (Edge, "from_uri to_uri relation_type reason weight created_at"),
+        (ChunkRecord, "chunk_id uri level chunk_index text_content"),
+        (NodeStat, "uri exists version size updated_at"),
+        (NodeSummary, "uri name is_dir has_children category updated_at"),
+        (IndexBatchResult, "claimed succeeded failed"),
+    ],
+)
+def test_3_the_types_have_the_fields_of_the_seed(kind: Any, names: str) -> None:
+    assert set(names.split()) <= {f.name for f in fields(kind)}
+
+
+def test_3_3_and_3_4_the_words_of_the_enumerations() -> None:
+    assert {"profile", "preferences", "entities", "events", "cases", "patterns", "skills"} <= {s.value for s in Shelf}
+    assert {"create", "merge", "append", "skip"} <= {a.value for a in PlanAction}
+    assert {e.value for e in OutboxEventType} == {
+        "UPSERT_CONTEXT", "DELETE_CONTEXT", "MOVE_CONTEXT", "UPSERT_RELATION",
+    }  # fmt: skip
+    assert set(RELATION_TYPES) == {"related_to", "derived_from", "part_of", "references"}
+    assert set(ToolStats.model_fields) == {
+        "tool_name", "skill_name", "call_count", "success_count", "total_duration_ms", "total_tokens", "best_for",
+        "common_failures",
+    }  # fmt: skip
+
+
+def test_3_10_9_5_10_5_15_4_the_defaults() -> None:
+    assert CommitOptions() == CommitOptions(False, False, False, False, None, None)
+    assert DedupConfig() == DedupConfig(5, 0.85, True)
+    assert ArchiveConfig() == ArchiveConfig(50, True, 500)
+    assert PipelineConfig() == PipelineConfig(0.5, 5000, 20, 4)
+    assert CommitConfig() == CommitConfig(20, True, 3, True, True, False)
+    assert Job("j", "index", "t").max_retries == 3  # type: ignore[arg-type]
+
+
+# --- 9
+
+
+def test_9_the_archive_holds_the_session_in_short(memory: Memory, home: Path) -> None:
+    used = [{"name": "pytest", "calls": 1}]
+    result = commit(memory, everything(), used_contexts=[f"{URI}/memories/profile/profile"], used_tools=used)
+    archive = result.archive
+    assert archive is not None
+    assert (archive.session_id, archive.archive_uri) == ("s", f"{URI}/sessions/s/archives/1")
+    assert (archive.summary, archive.key_topics) == (SAID["summary"], ("Project Alpha", "Python"))
+    assert (archive.key_decisions, archive.unresolved) == (("four spaces in Python",), ("Anna",))
+    assert [m["text"] for m in archive.recent_messages] == [t["text"] for t in TALK]
+    assert (archive.used_contexts, archive.used_tools) == ((f"{URI}/memories/profile/profile",), tuple(used))
+    assert (archive.stats.total_turns, archive.stats.compression_count, archive.stats.memories_extracted) == (4, 0, 6)
+    assert archive.stats.total_tokens > 20
+    body = json.loads((home / ME / "sessions/s/archives/1/commit.json").read_text(encoding="utf-8"))
+    assert {name: body[name] for name in SAID} == SAID
+    assert (body["used_contexts"], body["used_tools"]) == ([f"{URI}/memories/profile/profile"], used)
+
+
+def test_9_3_only_the_last_messages_are_summed_up_and_kept(home: Path) -> None:
+    config = Config(archive=ArchiveConfig(max_recent_messages=2))
+    with Memory(home, embedder="hash", config=config) as memory:
+        llm = everything(more={SUMMARY: [{"summary": "pytest passed"}]})
+        archive = commit(memory, llm).archive
+        assert archive is not None
+        assert [m["turn_id"] for m in archive.recent_messages] == ["t3", "t4"]
+        (asked,) = [m for m in llm.asked if asking(m) == SUMMARY]
+        assert "four spaces" not in asked[-1].text
+
+
+def test_9_4_the_prompt_asks_for_summary_topics_decisions_and_what_is_open() -> None:
+    for language in ("zh", "en"):
+        text = "\n".join(
+            m.text
+            for m in prompt(SUMMARY).render(language, messages="M", tools="T", max_tokens="500")  # type: ignore[arg-type]
+        )
+        assert all(word in text for word in ("summary", "key_topics", "key_decisions", "unresolved", "500"))
+
+
+def test_9_5_what_is_not_to_be_kept_is_not_on_the_disk(home: Path) -> None:
+    with Memory(home, embedder="hash", config=Config(archive=ArchiveConfig(persist_archive=False))) as memory:
+        result = commit(memory, everything())
+        assert result.archive is not None
+        assert result.archive.summary == SAID["summary"]
+        body = json.loads((home / ME / "sessions/s/archives/1/commit.json").read_text(encoding="utf-8"))
+        assert (body["summary"], body["key_topics"], body["key_decisions"]) == ("", [], [])
+
+
+def test_9_a_summary_that_names_what_nobody_said_is_replaced(memory: Memory) -> None:
+    invented = {"summary": "Project Omega ships on 2030-01-01."}
+    llm = everything(more={SUMMARY: [invented, invented]})
+    result = commit(memory, llm)
+    assert result.archive is not None
+    assert "Omega" not in result.archive.summary
+    assert "summary" in {d.what for d in result.degraded}
+
+
+# --- 10
+
+
+def test_10_3_each_extractor_has_its_shelves() -> None:
+    assert {
+        PROFILE: {Shelf.PROFILE},
+        PREFERENCES: {Shelf.PREFERENCES, Shelf.RULES},
+        "extraction.entity_event": {Shelf.ENTITIES, Shelf.EVENTS, Shelf.TASKS},
+        "extraction.procedure": {Shelf.CASES, Shelf.PATTERNS, Shelf.SKILLS},
+    } == EXTRACTORS
+
+
+def test_10_3_claims_stand_where_the_seed_puts_them(memory: Memory) -> None:
+    result = commit(memory, everything())
+    where = {c.shelf.value: c.node_uri.removeprefix(f"{URI}/memories/") for c in result.claims if c is not None}
+    assert where["profile"] == "profile/profile"
+    assert where["preferences"] == "preferences/code-style"
+    assert where["entities"] in ("entities/project-alpha", "entities/anna")
+    assert where["events"].startswith("events/")
+    assert where["skills"].startswith("skills/pytest")
+
+
+def test_10_2_what_is_too_uncertain_is_left_out_and_named(memory: Memory) -> None:
+    unsure = {**WORKS, "confidence": 0.49}
+    result = commit(memory, everything(unsure, SPACES))
+    assert [c.statement for c in result.claims] == [SPACES["statement"]]
+    assert [(r.text, "0.49" in r.reason) for r in result.rejected] == [(WORKS["statement"], True)]
+    assert (result.stats.candidates_extracted, result.stats.candidates_skipped) == (2, 1)
+
+
+def test_10_2_two_that_say_the_same_become_one_with_the_words_of_both(memory: Memory) -> None:
+    again = {"turn_id": "t5", "role": "user", "text": "Again: I prefer four spaces in Python code!"}
+    second = fact(
+        again, "I prefer four spaces in Python code", SPACES["statement"], "preferences", routing_key="Code style",
+        confidence=0.95,
+    )  # fmt: skip
+    tags = tagging(*TAGS["tags"], tag(again, "I prefer four spaces", "preference"))
+    result = commit(memory, model(script(tags, SPACES, second, summary=SAID)), [*TALK, again])
+    (claim,) = result.claims
+    assert (claim.confidence, claim.source_turn_ids) == (0.95, ("t5", "t2"))
+
+
+def test_10_2_long_content_is_cut(home: Path) -> None:
+    with Memory(home, embedder="hash", config=Config(pipeline=PipelineConfig(max_content_length=8))) as memory:
+        (claim,) = commit(memory, everything(SPACES)).claims
+        assert (claim.content, claim.overview) == ("I prefer", "- four s")
+
+
+def test_10_4_the_prompts_ask_for_three_levels_absolute_dates_and_details() -> None:
+    for name in EXTRACTORS:
+        shown = {"summary": "S", "messages": "M", "tags": "T", "tools": "X"}
+        text = "\n".join(m.text for m in prompt(name).render("zh", **shown))
+        assert all(word in text for word in ("overview", "content", "confidence", "绝对日期"))
+
+
+# --- 11
+
+
+def test_11_2_every_category_has_its_policy() -> None:
+    assert {s.value: rule.policy for s, rule in SHELVES.items()} == {
+        "profile": "profile",
+        "preferences": "aggregate_topic",
+        "entities": "aggregate_topic",
+        "events": "append_only",
+        "cases": "append_only",
+        "patterns": "aggregate_topic",
+        "skills": "skill_tool",
+        "tasks": "aggregate_topic",
+        "rules": "aggregate_topic",
+    }
+
+
+def test_11_4_the_profile_is_one_node_and_everything_merges_into_it(memory: Memory) -> None:
+    for n, (words, statement) in enumerate([("我是程序员。", "用户是程序员"), ("我 30 岁了。", "用户 30 岁了")], 1):
+        turns, llm = one_fact(n, words, statement, "profile", more={MERGE: [ModelFailed("away")]})
+        result = commit(memory, llm, turns, f"s{n}")
+        assert [(w.uri, w.created, w.updated) for w in result.write_results] == [
+            (f"{URI}/memories/profile/profile", n == 1, n == 2)
+        ]
+    node = memory.node("acme", "lin", f"{URI}/memories/profile/profile")
+    assert "程序员" in node.content
+    assert "30 岁" in node.content
+
+
+def test_11_4_events_are_created_each_time(memory: Memory) -> None:
+    for n in (1, 2):
+        turns, llm = one_fact(n, "We shipped the release.", "User shipped the release", "events", routing_key="release")
+        assert commit(memory, llm, turns, f"s{n}").stats.nodes_created == 1
+    assert len(memory.nodes("acme", "lin", "events")) == 2
+
+
+def test_11_4_a_skill_adds_up_what_was_counted_not_what_was_said(memory: Memory) -> None:
+    failed = {"turn_id": "t9", "role": "tool", "speaker": "tool:pytest", "text": "pytest error: 1 test in 2 seconds"}
+    commit(memory, everything(TOOL))
+    second = fact(
+        failed, "pytest error: 1 test in 2 seconds", "pytest error: 1 test in 2 seconds", "skills",
+        routing_key="pytest", tool={"tool_name": "pytest", "call_count": 50},
+    )  # fmt: skip
+    tags = tagging(tag(failed, "pytest error", evidence_level="S2_tool_grounded"))
+    commit(memory, model(script(tags, second, more={MERGE: [ModelFailed("away")]})), [failed], "b")
+    (node,) = [memory.node("acme", "lin", n.uri) for n in memory.nodes("acme", "lin", "skills")]
+    assert (node.metadata["tool"]["call_count"], node.metadata["tool"]["success_count"]) == (2, 1)
+
+
+TEA = ("I like green tea in the morning.", "User likes green tea in the morning", {"routing_key": "tea"})
+TEA_AGAIN = ("I like green tea in the evening.", "User likes green tea in the evening", {"routing_key": "evenings"})
+
+
+@pytest.mark.parametrize(
+    ("decision", "nodes", "skipped"),
+    [("create", {"tea", "evenings"}, 0), ("merge_existing", {"tea"}, 0), ("skip", {"tea"}, 1)],
+)
+def test_11_5_the_model_decides_about_what_is_alike(
+    alike: Memory, decision: str, nodes: set[str], skipped: int
+) -> None:
+    turns, llm = one_fact(1, TEA[0], TEA[1], **TEA[2])
+    commit(alike, llm, turns, "a")
+    decided: dict[str, Any] = {DEDUP: [{"decision": decision}], MERGE: [ModelFailed("away")]}
+    turns, llm = one_fact(2, TEA_AGAIN[0], TEA_AGAIN[1], **TEA_AGAIN[2], more=decided)
+    result = commit(alike, llm, turns, "b")
+    assert {n.name for n in alike.nodes("acme", "lin", "preferences")} == nodes
+    assert result.stats.candidates_skipped == skipped
+    words = [alike.node("acme", "lin", n.uri).content for n in alike.nodes("acme", "lin")]
+    assert all(any(f"> {said[:-1]}" in text for text in words) for said in (TEA[0], TEA_AGAIN[0]))
+    assert alike.verify().notes == []
+
+
+def test_11_5_below_the_threshold_nobody_is_asked(alike: Memory) -> None:
+    turns, llm = one_fact(1, TEA[0], TEA[1], **TEA[2])
+    commit(alike, llm, turns, "a")
+    turns, llm = one_fact(2, "I play the violin.", "User plays the violin", routing_key="music")
+    commit(alike, llm, turns, "b")
+    assert DEDUP not in {asking(m) for m in llm.asked}
+    assert len(alike.nodes("acme", "lin")) == 2
+
+
+def test_11_5_the_decision_of_a_model_can_be_switched_off(home: Path) -> None:
+    config = Config(dedup=DedupConfig(similarity_threshold=0.6, enable_llm_decision=False))
+    with Memory(home, embedder=Likeness(), config=config) as memory:
+        for n, (words, statement, given) in enumerate([TEA, TEA_AGAIN], 1):
+            turns, llm = one_fact(n, words, statement, **given, more={MERGE: [ModelFailed("away")]})
+            commit(memory, llm, turns, f"s{n}")
+        assert {n.name for n in memory.nodes("acme", "lin")} == {"tea"}
+
+
+def test_11_5_rules_decide_without_a_model(home: Path) -> None:
+    config = Config(dedup=DedupConfig(similarity_threshold=0.6))
+    with Memory(home, embedder=Likeness(), config=config) as memory:
+        turns, llm = one_fact(1, TEA[0], TEA[1], **TEA[2])
+        commit(memory, llm, turns, "a")
+        result = commit(memory, "rules", [{"turn_id": "x", "role": "user", "text": TEA[0]}], "b")
+        assert [n.name for n in memory.nodes("acme", "lin")] == ["tea"]
+        assert result.stats.nodes_created == 0
+
+
+def test_11_5_an_index_that_is_away_makes_it_new_and_says_so(alike: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, llm = one_fact(1, TEA[0], TEA[1], **TEA[2])
+    commit(alike, llm, turns, "a")
+
+    async def away(*args: Any) -> list[Any]:
+        raise Unavailable("the index is away")
+
+    monkeypatch.setattr(alike.parts.index, "search", away)
+    turns, llm = one_fact(2, TEA_AGAIN[0], TEA_AGAIN[1], **TEA_AGAIN[2])
+    result = commit(alike, llm, turns, "b")
+    assert result.status == "success"
+    assert any(d.what == "dedup" and "away" in d.why for d in result.degraded)
+    assert {n.name for n in alike.nodes("acme", "lin")} == {"tea", "evenings"}
+
+
+def test_11_6_a_merge_in_the_models_words_says_only_what_the_claims_say(memory: Memory) -> None:
+    tea = {"routing_key": "drinks"}
+    turns, llm = one_fact(1, TEA[0], TEA[1], **tea)
+    commit(memory, llm, turns, "a")
+    told = {"abstract": "User likes green tea in the morning, in the evening", "overview": "- green tea", "content": ""}
+    turns, llm = one_fact(2, TEA_AGAIN[0], TEA_AGAIN[1], **tea, more={MERGE: [told]})
+    commit(memory, llm, turns, "b")
+    node = memory.node("acme", "lin", f"{URI}/memories/preferences/drinks")
+    assert (node.abstract, node.overview) == (told["abstract"], told["overview"])
+    assert node.content.count("> I like green tea") == 2
+    invented: dict[str, Any] = {**told, "abstract": "User likes coffee"}
+    turns, llm = one_fact(
+        3, "I like green tea at noon.", "User likes green tea at noon", **tea, more={MERGE: [invented, invented]}
+    )
+    result = commit(memory, llm, turns, "c")
+    assert "merge" in {d.what for d in result.degraded}
+    assert "coffee" not in memory.node("acme", "lin", node.key.uri).content
+
+
+# --- 12, 13
+
+
+def test_12_a_node_is_written_as_files_and_the_commit_keeps_before_and_after(memory: Memory, home: Path) -> None:
+    for n, (words, statement, _) in enumerate([TEA, TEA_AGAIN], 1):
+        turns, llm = one_fact(n, words, statement, routing_key="drinks", more={MERGE: [ModelFailed("away")]})
+        result = commit(memory, llm, turns, f"s{n}")
+    folder = home / ME / "memories/preferences/drinks"
+    assert {p.name for p in folder.iterdir()} == {".abstract.md", ".overview.md", "content.md", ".meta.json"}
+    (written,) = result.write_results
+    assert (written.action, written.node_version, written.created, written.updated) == ("merge", 2, False, True)
+    body = json.loads((home / ME / "sessions/s2/archives/1/commit.json").read_text(encoding="utf-8"))
+    (change,) = body["changes"]
+    assert (change["action"], change["before"]["version"]) == ("merge", 1)
+    assert "evening" not in change["before"]["content"]
+    assert "evening" in change["after"]["content"]
+    assert change["after"]["content"] == (folder / "content.md").read_text(encoding="utf-8")
+    assert "1 new" in change["reason"]
+
+
+def test_12_earlier_versions_are_kept_five_of_them(memory: Memory) -> None:
+    for n in range(1, 9):
+        turns, llm = one_fact(n, f"I like tea {n}.", f"User likes tea {n}", routing_key="tea", more={
+            MERGE: [ModelFailed("away")]
+        })  # fmt: skip
+        commit(memory, llm, turns, f"s{n}")
+    history = memory.node_history("acme", "lin", f"{URI}/memories/preferences/tea")
+    assert [r.node.version for r in history] == [7, 6, 5, 4, 3]
+
+
+def test_13_a_node_refers_to_those_it_names(memory: Memory, home: Path) -> None:
+    result = commit(memory, everything(PROJECT, ANNA))
+    body = json.loads((home / ME / "memories/entities/project-alpha/.relations.json").read_text(encoding="utf-8"))
+    (edge,) = body["edges"]
+    assert (edge["to_uri"], edge["relation_type"], edge["reason"]) == (
+        f"{URI}/memories/entities/anna", "references", "Anna",
+    )  # fmt: skip
+    assert result.stats.relations_written == 1
+    assert [(e.event_type, e.payload) for e in result.outbox_events if e.event_type == "UPSERT_RELATION"] == [
+        ("UPSERT_RELATION", {"to_uri": edge["to_uri"], "relation_type": "references"})
+    ]
+
+
+# --- 14
+
+
+def test_14_2_an_event_for_every_node_written(memory: Memory) -> None:
+    result = commit(memory, everything())
+    upserts = {e.uri: e.payload for e in result.outbox_events if e.event_type == OutboxEventType.UPSERT_CONTEXT}
+    assert upserts == {w.uri: {"action": w.action, "version": w.node_version} for w in result.write_results}
+    assert result.stats.outbox_events_queued == len(result.outbox_events)
+    assert len({e.event_id for e in result.outbox_events}) == len(result.outbox_events)
+
+
+def test_14_a_queue_that_is_away_does_not_stop_the_commit_and_repair_makes_up_for_it(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*args: Any) -> bool:
+        raise Unavailable("the queue is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.parts.queue, "take", away)
+        result = commit(memory, everything())
+    assert (result.status, result.outbox_events, result.stats.outbox_events_queued) == ("success", (), 0)
+    assert "queue" in {d.what for d in result.degraded}
+    assert len(memory.claims("acme", "lin", limit=100).items) == 6
+    assert memory.verify().notes == []
+
+
+# --- 15
+
+
+def test_15_2_a_commit_says_what_it_came_to(memory: Memory) -> None:
+    result = commit(memory, everything())
+    assert result.status == "success"
+    stats = result.stats
+    assert (stats.candidates_extracted, stats.candidates_skipped, stats.nodes_created) == (6, 0, 6)
+    assert (stats.nodes_merged, stats.nodes_appended) == (0, 0)
+    assert stats.duration_ms > 0
+    assert memory.verify().ok
+
+
+def test_15_2_messages_are_a_session_too_and_a_later_commit_adds_to_it(memory: Memory) -> None:
+    first = [{"role": "user", "content": "我喜欢喝绿茶。"}]
+    memory.commit_session("acme", "lin", "s", first, llm="rules")
+    more = [*first, {"role": "assistant", "content": "好的"}, {"role": "user", "content": "I live in Paris."}]
+    result = memory.commit_session("acme", "lin", "s", more, llm="rules")
+    assert [c.statement for c in result.claims] == ["User lives in Paris"]
+    assert len(memory.claims("acme", "lin").items) == 2
+
+
+def test_15_a_dry_run_plans_everything_and_writes_nothing_at_all(memory: Memory, home: Path) -> None:
+    commit(memory, everything(WORKS))
+    before, rows = on_disk(home), indexed(memory)
+    more = {"turn_id": "t5", "role": "user", "text": "I like tea."}
+    told = fact(more, "I like tea", "User likes tea", "preferences", routing_key="tea")
+    llm = model(script(tagging(tag(more, "I like tea", "preference")), told))
+    result = commit(memory, llm, [*TALK, more], dry_run=True)
+    assert [(p.action, p.target_uri) for p in result.plans] == [("create", f"{URI}/memories/preferences/tea")]
+    assert "User likes tea" in str(result.plans[0].after)
+    assert result.write_results == result.outbox_events == ()
+    assert result.stats.nodes_created == 1
+    assert (on_disk(home), indexed(memory), memory.jobs()) == (before, rows, [])
+    fresh = commit(memory, everything(more={MERGE: [ModelFailed("away")]}), session="never", dry_run=True)
+    assert (fresh.stats.nodes_merged, fresh.stats.nodes_created) == (1, 5)
+    assert (on_disk(home), indexed(memory), memory.jobs()) == (before, rows, [])
+
+
+def test_15_skip_archive_sums_nothing_up(memory: Memory) -> None:
+    llm = everything()
+    result = commit(memory, llm, skip_archive=True)
+    assert result.archive is None
+    assert SUMMARY not in {asking(m) for m in llm.asked}
+    assert len(result.claims) == 6
+
+
+def test_15_4_a_short_session_is_not_summed_up(memory: Memory) -> None:
+    llm = model(script(tagging(*TAGS["tags"][:2]), WORKS))
+    result = commit(memory, llm, TALK[:2])
+    assert SUMMARY not in {asking(m) for m in llm.asked}
+    assert result.archive is None
+
+
+def test_15_4_unless_it_is_to_be(home: Path) -> None:
+    config = Config(commit=CommitConfig(skip_archive_on_short_session=False))
+    with Memory(home, embedder="hash", config=config) as memory:
+        turns, _ = one_fact(1, "I like tea.", "User likes tea")
+        llm = model(script(tagging(), summary={"summary": "I like tea."}))
+        result = commit(memory, llm, turns)
+        assert result.archive is not None
+        assert result.archive.summary == "I like tea."
+
+
+def test_15_skip_dedup_asks_nothing_about_what_is_alike(alike: Memory) -> None:
+    for n, (words, statement, given) in enumerate([TEA, TEA_AGAIN], 1):
+        turns, llm = one_fact(n, words, statement, **given)
+        commit(alike, llm, turns, f"s{n}", skip_dedup=True)
+    assert {n.name for n in alike.nodes("acme", "lin")} == {"tea", "evenings"}
+
+
+def test_15_skip_relations_writes_none(memory: Memory, home: Path) -> None:
+    result = commit(memory, everything(PROJECT, ANNA), skip_relations=True)
+    assert result.stats.relations_written == 0
+    assert not list(home.rglob(".relations.json"))
+
+
+def test_15_only_the_categories_asked_for(memory: Memory) -> None:
+    llm = everything()
+    result = commit(memory, llm, categories_filter=(Shelf.PROFILE,))
+    assert [c.shelf for c in result.claims] == ["profile"]
+    assert {asking(m) for m in llm.asked} == {TAGGING, SUMMARY, PROFILE}
+
+
+def test_15_at_most_so_many_candidates_and_the_rest_is_named(memory: Memory) -> None:
+    important = {**SPACES, "importance": 0.95}
+    result = commit(memory, everything(WORKS, important, PROJECT), max_candidates=1)
+    assert len(result.claims) == 1
+    assert len([r for r in result.rejected if "more than 1 candidates" in r.reason]) == 2
+    assert "candidates" in {d.what for d in result.degraded}
+
+
+@pytest.mark.parametrize("where", ["pipeline", "commit"])
+def test_15_4_either_setting_limits_the_candidates(home: Path, where: str) -> None:
+    limits: dict[str, Any] = {
+        "pipeline": PipelineConfig(max_candidates_per_commit=2),
+        "commit": CommitConfig(max_candidates_per_commit=2),
+    }
+    with Memory(home, embedder="hash", config=Config(**{where: limits[where]})) as memory:
+        assert len(commit(memory, everything()).claims) == 2
+        asked = commit(memory, everything(more={MERGE: [ModelFailed("away")] * 3}), session="b", max_candidates=3)
+        assert len(asked.claims) == 3
+
+
+@pytest.mark.parametrize(
+    ("phase", "broken"),
+    [
+        ("archive", {SUMMARY: [ModelFailed("away")]}),
+        ("extract", {TAGGING: [ModelFailed("away")]}),
+        ("extract", {name: [ModelFailed("away")] for name in EXTRACTORS}),
+    ],
+)
+def test_15_3_phases_one_to_three_raise_and_leave_no_memory(memory: Memory, phase: str, broken: dict[str, Any]) -> None:
+    with pytest.raises(CommitError) as caught:
+        commit(memory, everything(more=broken))
+    assert (caught.value.phase, caught.value.message) == (phase, "away")
+    assert (memory.nodes("acme", "lin"), memory.claims("acme", "lin", state=None).items) == ([], ())
+    assert commit(memory, everything(more={TAGGING: [TAGS]})).status == "success"
+    assert memory.verify().notes == []
+
+
+def test_15_3_a_plan_that_fails_says_so(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*args: Any) -> bool:
+        raise Unavailable("the archive cannot be read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.parts.archive, "read_node", away)
+        with pytest.raises(CommitError) as caught:
+            commit(memory, everything(WORKS))
+    assert caught.value.phase == "plan"
+    assert memory.nodes("acme", "lin") == []
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("not now")])
+def test_15_3_a_node_that_cannot_be_written_is_partial_and_a_retry_completes(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    write_node = memory.parts.archive.write_node
+
+    async def breaks(scope: Any, node: Node, **given: Any) -> Node:
+        if node.key.shelf is Shelf.PREFERENCES:
+            raise error
+        return await write_node(scope, node, **given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.parts.archive, "write_node", breaks)
+        result = commit(memory, everything())
+    assert (result.status, result.stats.nodes_created) == ("partial", 5)
+    assert [d.why for d in result.degraded if d.what == "node"] == [f"{URI}/memories/preferences/code-style: {error}"]
+    assert memory.claims("acme", "lin").items == ()
+    llm = ScriptedLLM()
+    again = commit(memory, llm)
+    assert (again.status, llm.asked, len(again.write_results)) == ("success", [], 6)
+    assert again.archive is not None
+    assert again.archive.summary == SAID["summary"]
+    assert len(memory.claims("acme", "lin", limit=100).items) == 6
+    assert memory.verify().notes == []
+
+
+def test_15_3_when_no_node_can_be_written_it_has_failed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def breaks(*args: Any, **given: Any) -> Node:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(memory.parts.archive, "write_node", breaks)
+    assert commit(memory, everything()).status == "failed"
+
+
+async def test_6_and_18_the_same_commit_with_and_without_await(home: Path) -> None:
+    async with AsyncMemory(home / "a", embedder=HashEmbedder(), config=Config()) as memory:
+        awaited = await memory.commit_session("acme", "lin", "s", turns=TALK, llm=everything())
+    with Memory(home / "b", embedder=HashEmbedder(), config=Config()) as memory:
+        called = await asyncio.to_thread(commit, memory, everything())
+    assert [c.claim_id for c in awaited.claims] == [c.claim_id for c in called.claims]
+
+
+# --- 16
+
+
+def test_16_1_a_node_is_in_the_index_in_its_three_levels(memory: Memory) -> None:
+    commit(memory, everything(SPACES))
+    node = memory.node("acme", "lin", f"{URI}/memories/preferences/code-style")
+    chunks = {(e.fields["level"], e.fields["seq"]): e for e in held(memory, "chunk")}
+    assert chunks[0, 0].text == node.abstract
+    assert chunks[1, 0].text == node.overview
+    assert node.content.strip().startswith(chunks[2, 0].text[:40])
+    assert {e.metadata["version"] for e in chunks.values()} == {node.version}
+    assert {(e.fields["shelf"], e.fields["uri"]) for e in chunks.values()} == {("preferences", node.key.uri)}
+
+
+def test_16_1_a_node_that_is_gone_leaves_the_index(memory: Memory) -> None:
+    result = commit(memory, everything(SPACES))
+    memory.reject("acme", "lin", result.claims[0].claim_id)
+    assert (memory.nodes("acme", "lin"), held(memory, "chunk"), held(memory, "claim")) == ([], [], [])
+    assert memory.verify().notes == []
+
+
+def test_16_1_a_node_that_moves_takes_its_claims_and_its_index_along(memory: Memory) -> None:
+    commit(memory, everything(SPACES))
+    old, new = f"{URI}/memories/preferences/code-style", f"{URI}/memories/preferences/python"
+    memory.move_node("acme", "lin", old, "Python")
+    assert {e.fields["uri"] for e in held(memory, "chunk")} == {new}
+    (claim,) = memory.claims("acme", "lin").items
+    assert claim.node_uri == new
+    assert memory.claim("acme", "lin", claim.claim_id) == claim
+    assert memory.jobs() == []
+    assert memory.verify().notes == []
+
+
+@pytest.mark.parametrize("what", ["missing", "stale", "orphaned", "session"])
+def test_16_3_repair_finds_what_the_index_does_not_hold_as_the_archive_does(memory: Memory, what: str) -> None:
+    commit(memory, everything())
+    before = indexed(memory)
+    steward, index = Scope.steward_of("acme"), memory.parts.index
+    uri = f"{URI}/memories/preferences/code-style"
+
+    async def spoil() -> None:
+        rows = (await index.scroll(steward, Eq("uri", uri), "oldest", 10)).entries
+        first = next(e for e in rows if e.fields["level"] == 0)
+        vector = (await memory.parts.embedder.embed_texts([first.text]))[0].dense_vector
+        if what == "missing":
+            await index.delete(steward, Eq("uri", uri))
+        elif what == "stale":
+            await index.upsert(steward, [replace(first, text="old", metadata={"version": 0}, vector=vector)])
+        elif what == "orphaned":
+            lost = {**first.fields, "uri": f"{uri}-gone", "node": f"{uri}-gone", "level": 0}
+            await index.upsert(steward, [replace(first, id="lost", fields=lost, vector=vector)])
+        else:
+            await index.delete(steward, Eq("uri", f"{URI}/sessions/s"))
+
+    asyncio.run(spoil())
+    assert memory.verify().notes
+    memory.repair()
+    assert memory.verify().notes == []
+    assert indexed(memory) == before
+
+
+def test_a_change_of_mind_supersedes_across_sessions_in_both_languages(memory: Memory, home: Path) -> None:
+    for words in (("我住在上海。", "我现在住在杭州。"), ("I live in Paris.", "I live in Berlin now.")):
+        user = words[0]
+        for n, text in enumerate(words, 1):
+            turn = {"turn_id": "t", "role": "user", "text": text, "timestamp_iso": f"2026-0{n}-01T10:00:00Z"}
+            result = memory.session_write("acme", user, f"s{n}", turns=[turn], llm="rules")
+        (old,) = result.superseded
+        (new,) = memory.claims("acme", user).items
+        assert (old.superseded_by, old.state, old.valid_to) == (new.claim_id, "superseded", new.valid_from)
+        listed = {c.claim_id: c for c in memory.claims("acme", user, state=None).items}
+        assert listed[old.claim_id] == old == memory.claim("acme", user, old.claim_id)
+        (node,) = [memory.node("acme", user, n.uri) for n in memory.nodes("acme", user)]
+        assert "2026-01-01" in node.content
+        assert "2026-02-01" in node.content
+        assert f"> {words[0].rstrip('。.')}" in node.content
+        assert old.statement not in node.abstract

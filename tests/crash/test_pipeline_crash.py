@@ -76,7 +76,9 @@ class Life:
         files = {str(p.relative_to(root)): _plain(p) for p in paths if not {"revisions", "ledger"} & {*p.parts}}
         # To overwrite a session twice, because nobody knew that the first time had succeeded, is one more commit that
         # changes nothing.
-        return {name: body for name, body in files.items() if not (name.endswith("commit.json") and not body["changes"])}
+        return {
+            name: body for name, body in files.items() if not (name.endswith("commit.json") and not body["changes"])
+        }
 
     async def _proven(self) -> None:
         config = Config(background_worker=False, queue_url=self._queue)

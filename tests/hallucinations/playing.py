@@ -127,5 +127,6 @@ def _span(turn: int | str, quote: str, turns: list[dict[str, Any]], at: int | No
 def derived(home: Path) -> Iterator[tuple[str, str]]:
     """Everything on disk that is not the conversation itself: tags, claims, nodes, records, logs."""
     for path in sorted(home.rglob("*")):
-        if path.is_file() and path.name not in ("turns.jsonl", "name") and "index" not in path.name and "blobs" not in path.parts:
+        verbatim = path.name == "turns.jsonl" or path.name.startswith("index.db") or "blobs" in path.parts
+        if path.is_file() and not verbatim:
             yield str(path.relative_to(home)), path.read_bytes().decode("utf-8", "replace")

@@ -39,9 +39,9 @@ async def test_nothing_fabricated_is_stored(case: Case, tmp_path: Path) -> None:
         assert [n for n in nodes if "earlier" not in case] == []
         assert not any(case["says"] in text for text in stored if "says" in case)
         assert case.get("why", "") in "\n".join(told)
-        assert any(r.text in (case.get("says"), *(t["quote"] for t in case.get("tags", []))) for r in result.rejected) or (
-            "summary" in case and any("summary" in line for line in told)
-        )
+        assert any(
+            r.text in (case.get("says"), *(t["quote"] for t in case.get("tags", []))) for r in result.rejected
+        ) or ("summary" in case and any("summary" in line for line in told))
     for word in case.get("never", ()):
         assert [text for text in stored if word in text] == []
 

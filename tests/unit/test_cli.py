@@ -146,11 +146,15 @@ def test_export_and_import(filled: Path, tmp_path: Path) -> None:
 
 def test_demo_runs_without_anything(home: Path) -> None:
     shown = run_json(home, "demo")
-    assert [s["status"] for s in shown["sessions"]] == ["ok", "ok", "ok"]
+    assert [s["status"] for s in shown["sessions"]] == ["ok"] * 4
     assert shown["verified"] is True
-    assert all(shown["answers"][q] for q in ("花生", "辣", "hiking AND sister", '"late train"'))
+    assert all(shown["answers"][q] for q in ("花生", '"late train"'))
+    assert [c["statement"] for s in shown["sessions"] for c in s["superseded"]] == ["林很喜欢吃辣"]
     text = run(home.with_name("two"), "demo").output
     assert "我对花生过敏，一点都不能碰。" in text
+    assert "changed: 林很喜欢吃辣 (held from 2026-01-11 to 2026-03-09" in text
+    assert "the assistant's words prove nothing" in " ".join(text.split())
+    assert "content.md" in text
     assert "the same ids and scores" in " ".join(text.split())
 
 

@@ -367,7 +367,9 @@ def test_a_write_that_would_cost_too_much_is_stopped_and_told(tmp_path: Path) ->
         assert result.status == "failed"
         assert "max_tokens_per_write" in str(result.error_reason)
         assert result.debug["spent"]["input_tokens"] >= 1
-        result = memory.session_write("acme", "lin", "s2", turns=turns, llm=uncertain("x", "I"), llm_policy="best_effort")
+        result = memory.session_write(
+            "acme", "lin", "s2", turns=turns, llm=uncertain("x", "I"), llm_policy="best_effort"
+        )
         assert (result.status, result.counts["facts_skipped_reason"]) == ("ok", "budget")
 
 

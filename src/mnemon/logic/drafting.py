@@ -87,9 +87,9 @@ def _mended(given: DraftInput, draft: Draft) -> Draft:
 
 def _fair(text: str, draft: Draft, cited: Sequence[Cited]) -> str:
     """A text beside the statement, if it says nothing the words do not; a bare name cannot turn them round."""
-    if unsupported(text, cited) or dates.relative(text) or (senses(text) and twisted(text, cited, draft.type)):
+    if not text or unsupported(text, cited) or dates.relative(text):
         return ""
-    return text
+    return "" if senses(text) and twisted(text, cited, draft.type) else text
 
 
 def _status(draft: Draft, source: str) -> Status:
@@ -271,6 +271,8 @@ def _carrying(given: DraftInput, draft: Draft) -> EvidenceLevel:
     """The strongest evidence that carries the statement by itself: a yes elsewhere confirms nothing here."""
     bearing = _bearing(given, draft)
     order = list(EvidenceLevel).index
+    if len(bearing) == 1:
+        return bearing[0][1]
     alone = [level for cited, level in bearing if not unsupported(draft.statement, [cited])]
     return max(alone, key=order) if alone else min((level for _, level in bearing), key=order)
 

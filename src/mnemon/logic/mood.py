@@ -84,7 +84,9 @@ _SUBJECT = re.compile(
 )
 _NAMING = ("of_zh", "role_zh", "of_en", "role_en", "named")
 _WHOSE = re.compile(r"\buser'?s?'|用户(?:的|家)|\b(?:he|she|they|his|her)\b|[他她]", re.IGNORECASE)
-_NOT_A_NAME = frozenset("this that there it here what today work life everything nothing".split())
+_NOT_A_NAME = frozenset(
+    ["this", "that", "there", "it", "here", "what", "today", "work", "life", "everything", "nothing"]
+)
 
 
 def somebody_else(statement: str, clause: str, until: int) -> str:

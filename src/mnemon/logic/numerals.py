@@ -79,12 +79,13 @@ def _english(said: str) -> list[tuple[int, int, int]]:
     for match in re.finditer(_WORD, said, re.IGNORECASE):
         word = match.group().lower()
         start, end = match.span()
-        joins = found and (word in _LARGE or (last >= 100 and _SMALL[word] < last) or (last >= 20 and _SMALL[word] < 10))
+        small = _SMALL.get(word, 0)
+        joins = found and (word in _LARGE or (last >= 100 and small < last) or (last >= 20 and small < 10))
         if not joins:
             total = section = 0
         begun = found.pop()[1] if joins else start
         if word not in _LARGE:
-            section, last = section + _SMALL[word], _SMALL[word]
+            section, last = section + small, small
         elif (last := _LARGE[word]) == 100:
             section = (section or 1) * 100
         else:

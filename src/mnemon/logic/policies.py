@@ -95,7 +95,7 @@ def _bounded(claims: Sequence[Claim]) -> list[Claim]:
     newer: Counter[str] = Counter()
     kept: list[Claim] = []
     for claim in reversed(claims):
-        if claim.repeats:
+        if claim.repeats and claim.tool is None:  # what a tool did is added up, and every use counts
             newer[claim.repeats] += 1
             if newer[claim.repeats] > REPETITIONS_KEPT:
                 continue
@@ -168,12 +168,22 @@ def edited_by_hand(node: Node) -> bool:
 
 
 def _below(existing: Node, claims: Sequence[Claim], levels: Levels, now: datetime) -> Levels:
-    known = {c.claim_id for c in claims_in(existing)}
+    before, after = claims_in(existing), {c.claim_id for c in claims}
+    known = {c.claim_id for c in before}
     fresh = [c for c in claims if c.claim_id not in known]
-    if not fresh:
+    gone = [c for c in before if c.claim_id not in after]
+    if not fresh and not gone:
         return Levels(existing.abstract, existing.overview, existing.content)
-    added = render("", fresh, now).content.split("\n", 2)[2]
-    return Levels(levels.abstract, levels.overview, f"{existing.content.rstrip()}\n\n{added}")
+    # What went was written by us, line by line, and goes in the same way.
+    ours = {*_lines(gone, now)} - {*levels.content.splitlines(), ""}
+    content = "\n".join(line for line in existing.content.splitlines() if line not in ours)
+    added = "\n".join(["", "", *_lines(fresh, now)]) if fresh else ""
+    return Levels(levels.abstract, levels.overview, f"{content.rstrip()}{added}\n")
+
+
+def _lines(claims: Sequence[Claim], now: datetime) -> list[str]:
+    """How claims are written, without the heading."""
+    return render("", claims, now).content.splitlines()[2:]
 
 
 def tool_stats(claims: Sequence[Claim]) -> ToolStats | None:

@@ -8,6 +8,9 @@ from mnemon.contracts.turns import Turn
 from mnemon.logic.denoise import verbatim_length
 
 _JOINER = "\u200d"
+# Skin tones, and the letters that make the flag of a region.
+_PARTS = frozenset(map(chr, [*range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080)]))
+_FLAG = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def problem(turn: Turn, start: int, end: int, text_exact: str) -> str:
@@ -38,11 +41,12 @@ def _inside(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
-    if _JOINER in (before, after) or unicodedata.combining(after) or 0xFE00 <= ord(after) <= 0xFE0F:
+    if before == "\r" and after == "\n":
         return True
-    if 0x1F3FB <= ord(after) <= 0x1F3FF:  # a skin tone
+    if before.isascii() and after.isascii():
+        return False
+    if _JOINER in (before, after) or unicodedata.category(after).startswith("M") or after in _PARTS:
         return True
-    if all(0x1F1E6 <= ord(c) <= 0x1F1FF for c in (before, after)):  # a flag is two of these
-        run = len(text[:at]) - len(text[:at].rstrip("".join(map(chr, range(0x1F1E6, 0x1F200)))))
-        return run % 2 == 1
-    return False
+    if before in _FLAG and after in _FLAG:  # a flag is two of these
+        return (at - len(text[:at].rstrip(_FLAG))) % 2 == 1
+    return len(unicodedata.normalize("NFC", before + after)) == 1  # the parts of a Korean syllable

@@ -39,9 +39,11 @@ _IRREGULAR = {
 _LETTERS_OR_DIGITS = re.compile(r"\d+|[^\W\d_]+(?:['’][^\W\d_]+)*")
 THE_USER = re.compile(r"\b(?:the )?users?\b|用户", re.IGNORECASE)
 # What is counted: behind a measure word a unit, or two characters of the thing.
-_COUNTED = re.compile(r"\s*[个位名只条件次种杯本张头匹辆台]?([天周月年岁日号点元块斤米人]|[^\W\d_a-z和与跟及或的了在]{1,2})")
+_COUNTED = re.compile(
+    r"\s*[个位名只条件次种杯本张头匹辆台]?([天周月年岁日号点元块斤米人]|[^\W\d_a-z和与跟及或的了在]{1,2})"
+)
 _DIRECTED = re.compile(
-    r"\bthan\b|\bprefer\w*\b.*\b(?:to|over)\b|\bfrom\b.+\bto\b|\b(?:lend|lent|borrow\w*|owes?|owed|ga?ve|sent|sold|instead of)\b"
+    r"\bthan\b|\bprefer\w*\b.*\b(?:to|over)\b|\bfrom\b.+\bto\b|\b(?:lend|lent|borrow\w*|owes?|owed|ga?ve|sent|sold)\b"
     r"|\d\s?/\s?\d|比|从.+[到去往]|借|欠|送给|还给|而不是",
     re.IGNORECASE,
 )

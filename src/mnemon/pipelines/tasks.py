@@ -89,11 +89,14 @@ def _check_summary(given: SummaryInput, output: Summary) -> list[Violation]:
     for name in ("key_topics", "key_decisions", "unresolved"):
         texts |= {f"{name}[{n}]": text for n, text in enumerate(getattr(output, name))}
     odd = [w for w in unsupported("\n".join(texts.values()), source) if _is_particular(w)]
-    return [
-        Violation("names what nobody said", where, "what the messages say", ", ".join(found[:8]))
-        for where, text in texts.items()
-        if (found := [word for word in odd if word in text])
-    ]
+    said = content_terms("\n".join([*(c.text for c in source), *(c.speaker for c in source)]))
+    found = []
+    for where, text in texts.items():
+        if names := [word for word in odd if word in text]:
+            found.append(Violation("names what nobody said", where, "what the messages say", ", ".join(names[:8])))
+        if len((about := content_terms(text)) & said) * 2 < len(about):
+            found.append(Violation("is mostly what nobody said", where, "what the messages say", text[:80]))
+    return found
 
 
 def _is_particular(word: str) -> bool:

@@ -142,10 +142,11 @@ class Forgetter:
         for key in nodes:
             texts += await self._node_texts(scope, key)
         await self._uncache(texts, out)
-        out.rewritten += await self.keeper.take_from_nodes(scope, claims)
+        await self.keeper.take_from_nodes(scope, claims)
         for key in nodes:
             try:
                 out.counts["revisions"] += await self.archive.erase_revisions(scope, key)
+                out.rewritten.append(key.uri)
             except NotFound:  # it had no other claim
                 out.counts["nodes"] += 1
         gone = {c.claim_id for c in claims}

@@ -168,7 +168,7 @@ def forget(
         print_json(receipt)
     else:
         gone = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in receipt.removed.items()) or "nothing was there"
-        console.print(f"forgotten: {receipt.what} {receipt.id}: {gone}", markup=False, highlight=False)
+        console.print(f"forgotten: {receipt.what} {receipt.id}: {gone}", markup=False, highlight=False, soft_wrap=True)
         for uri in receipt.nodes_rewritten:
             console.print(f"  rewritten without it: {uri}", markup=False, highlight=False)
         for left in receipt.left:
