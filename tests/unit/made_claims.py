@@ -35,7 +35,7 @@ def made(
     fields: dict[str, Any] = {
         "claim_id": id or f"{statement}@{on}",
         "tenant_id": "t",
-        "owner_kind": OwnerKind.USER,
+        "owner_kind": OwnerKind.USERS,
         "owner_id": "ann",
         "session_id": f"s{on}",
         "principals": ("u:ann",),

@@ -10,7 +10,7 @@ import pytest
 
 from mnemon import AsyncMemory, Config
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.commits import CommitConfig, PipelineConfig
+from mnemon.contracts.commits import PipelineConfig
 from mnemon.contracts.entries import EmbeddingVector
 from mnemon.contracts.errors import ModelFailed
 from mnemon.contracts.filters import Eq
@@ -273,9 +273,7 @@ async def test_a_long_conversation_is_judged_in_windows_and_numbered_as_one(
     monkeypatch.setattr(stage2, "WINDOW_TURNS", 2)
     turns = [{"turn_id": f"{n}", "role": "user", "text": f"我有{n}只猫。"} for n in range(5)]
     parts = [tagging(*(tag(t, "我有") for t in turns[a : a + 2])) for a in (0, 2, 4)]
-    limits = Config(
-        background_worker=False, commit=CommitConfig(100), pipeline=PipelineConfig(extraction_concurrency=1)
-    )
+    limits = Config(background_worker=False, pipeline=PipelineConfig(extraction_concurrency=1))
     async with opened(tmp_path, config=limits) as memory:
         answers = {TAGGING: parts, SUMMARY: [{"summary": ""}], **{name: [{"facts": []}] * 3 for name in _extractors()}}
         result = await write(memory, model(answers), *turns)

@@ -43,14 +43,21 @@ def test_an_empty_quote_proves_nothing(quote: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "quote"),
-    [("I live in São Paulo", "Sao Paulo"), ("我住在臺北", "我住在台北"), ("caf\u00e9", "cafe\u0301"), ("Ｔｅａ", "Tea")],
+    [
+        ("I live in São Paulo", "Sao Paulo"),
+        ("我住在臺北", "我住在台北"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("Ｔｅａ", "Tea"),
+    ],
 )
 def test_a_quote_that_only_looks_the_same_does_not_stand_there(text: str, quote: str) -> None:
     assert problem(turn(text), 0, len(text), quote) == "the quote does not stand there"
     assert place_of(turn(text), quote) is None
 
 
-@pytest.mark.parametrize(("text", "quote"), [("😀😀 我对花生过敏", "我对花生过敏"), ("👨‍👩‍👧 I live in Rome", "I live in Rome")])
+@pytest.mark.parametrize(
+    ("text", "quote"), [("😀😀 我对花生过敏", "我对花生过敏"), ("👨‍👩‍👧 I live in Rome", "I live in Rome")]
+)
 def test_places_counted_in_utf16_are_put_right_where_the_quote_stands_once(text: str, quote: str) -> None:
     start = len(text[: text.index(quote)].encode("utf-16-le")) // 2
     assert problem(turn(text), start, start + len(quote), quote) != ""

@@ -12,6 +12,8 @@ from mnemon.logic.text import pieces
 
 MAX_TOKENS = 200
 
+_LONGEST_WORD = 24
+
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[。！？!?；;\n])|(?<=\.)(?=\s)")
 
@@ -28,9 +30,13 @@ class ChunkRecord:
 
 
 def tokens_in(text: str) -> int:
-    """About what an embedder counts: a character is a token, a word one and a third."""
-    found = pieces(text)
-    return sum(len(run) for run, _ in found) + round(sum(1 for _, word in found if word) * 4 / 3)
+    """About what an embedder counts: a character is a token, a word one and a third, and what is too long for a word
+    one for every four letters."""
+    return round(_weight(text))
+
+
+def _weight(text: str) -> float:
+    return sum(len(run) or max(4 / 3, len(word) / 4 if len(word) > _LONGEST_WORD else 0) for run, word in pieces(text))
 
 
 def chunk_id(uri: str, level: int, n: int) -> str:
@@ -50,12 +56,12 @@ def chunk_for_node(node: Node) -> list[ChunkRecord]:
 def cut(text: str) -> Iterator[str]:
     """Whole paragraphs while they fit together, sentences where one is too long, and in need anywhere."""
     held: list[str] = []
-    size = 0
+    size = 0.0
     for part in _parts(text):
-        weight = tokens_in(part)
+        weight = _weight(part)
         if held and size + weight > MAX_TOKENS:
             yield "".join(held).strip()
-            held, size = [], 0
+            held, size = [], 0.0
         held.append(part)
         size += weight
     if "".join(held).strip():

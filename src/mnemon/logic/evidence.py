@@ -28,7 +28,7 @@ _NOT_REMEMBER = _any(_DATA["not_remember"])
 _CONFIRM = _any(_DATA["confirm"])
 _NOT_CONFIRM = _any(_DATA["not_confirm"])
 _OFFER = _any(_DATA["offer"])
-_BLOCK = re.compile(rf"<({'|'.join(_DATA['foreign_blocks'])})\b[^>]*>.*?(?:</\1\s*>|\Z)", _FLAGS | re.DOTALL)
+_BLOCK = re.compile(rf"<({'|'.join(_DATA['foreign_blocks'])})(?=[\s>/])[^>]*>.*?(?:</\1\s*>|\Z)", _FLAGS | re.DOTALL)
 _NOBODY = frozenset(_DATA["nobody"])
 _HEADS = "|".join(_DATA["foreign_heads"])
 _FOREIGN_LINES = [re.compile(line.replace("HEADS", _HEADS), _FLAGS) for line in _DATA["foreign_lines"]]
@@ -44,7 +44,10 @@ _MAY_BE = {
 def asks_to_remember(text: str) -> bool:
     """Does the speaker ask for this to be remembered, in so many words?"""
     plain = text.replace("’", "'")
-    return bool(_REMEMBER.search(plain)) and not _NOT_REMEMBER.search(plain)
+    if not _REMEMBER.search(plain):
+        return False
+    said = (plain[start:end] for start, end in sentences(plain))
+    return any(_REMEMBER.search(sentence) and not _NOT_REMEMBER.search(sentence) for sentence in said)
 
 
 def confirms(text: str) -> bool:

@@ -49,4 +49,4 @@ def _inside(text: str, at: int) -> bool:
         return True
     if before in _FLAG and after in _FLAG:  # a flag is two of these
         return (at - len(text[:at].rstrip(_FLAG))) % 2 == 1
-    return len(unicodedata.normalize("NFC", before + after)) == 1  # the parts of a Korean syllable
+    return "\u1160" <= after <= "\u11ff"  # the vowel or the end of a Korean syllable

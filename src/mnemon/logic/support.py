@@ -113,7 +113,7 @@ def _twist(mine: str, statement: str, clause: Clause, cited: Cited, kind: Kind) 
     if cited.from_tool or cited.confirmed:
         return ""
     if other := somebody_else(statement, clause.text, _begins(clause.text, content_terms(mine))):
-        return f"says of the speaker what was said of {other}"
+        return f"leaves out that it was said of {other}"
     return ""
 
 

@@ -56,11 +56,12 @@ class Indexer:
         return indexed
 
     async def _index(self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn]) -> int:
-        key, marker = record.key, await self._marker(scope, record)
+        key = record.key
+        marker, more_said = await self._marker(scope, record)
         if record.status is not SessionStatus.COMPLETED:
             await self.index.upsert(scope, [marker_entry(record, marker)])
             return 0
-        if marker == Marker.at(record, record.turn_count, record.chain_head):
+        if marker == Marker.at(record, record.turn_count, record.chain_head) and not more_said:
             return 0
         commits: list[CommitRecord] = []
         if marker.commits < record.commits:
@@ -104,22 +105,18 @@ class Indexer:
 
     # --- how far
 
-    async def _marker(self, scope: Scope, record: SessionRecord) -> Marker:
+    async def _marker(self, scope: Scope, record: SessionRecord) -> tuple[Marker, bool]:
+        """How far the index is, and whether more was said since. Was it built from these turns at all? The chain at
+        the marker's turn tells."""
         found = await self.index.get(scope, [marker_id(record.key)])
-        if not found:
-            return Marker()
-        marker = Marker.of(found[0])
-        if not await self._agrees(scope, record.key, marker):
-            await self.index.delete(scope, Eq("uri", record.key.uri))
-            return Marker()
-        return marker
-
-    async def _agrees(self, scope: Scope, key: SessionKey, marker: Marker) -> bool:
-        """Was the index built from these turns? The chain at the marker's turn tells, also when it is forgotten."""
+        marker = Marker.of(found[0]) if found else Marker()
         if marker.seq == 0:
-            return True
-        at = await self.archive.read_turns(scope, key, after=marker.seq - 1, limit=1)
-        return bool(at) and at[0].seq == marker.seq and at[0].chain == marker.head
+            return marker, True
+        at = await self.archive.read_turns(scope, record.key, after=marker.seq - 1, limit=2)
+        if at and (at[0].seq, at[0].chain) == (marker.seq, marker.head):
+            return marker, len(at) > 1
+        await self.index.delete(scope, Eq("uri", record.key.uri))
+        return Marker(), True
 
     async def _look_again(self, scope: Scope, versions: dict[NodeKey, int]) -> None:
         """Nodes somebody else has changed while they were indexed."""

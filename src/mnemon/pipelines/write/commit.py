@@ -32,7 +32,7 @@ from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging, ValueTag
 from mnemon.logic.evidence import Conversation
 from mnemon.logic.governance import ARCHIVE_ONLY_TTL
-from mnemon.logic.shelves import filed_key
+from mnemon.logic.shelves import filed_key, key_at
 from mnemon.logic.tagging import archived_only, kept_turns
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write import archiving, extracting, tagging
@@ -55,10 +55,11 @@ class CommitOrder:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a commit came to. `commit` is its number, 0 where there was nothing to commit; of the shelves in
-    `unanswered` nobody could say what belongs there."""
+    """What a commit came to. `commit` is its number, 0 where there was nothing to commit, and `claim_ids` all claims
+    the session has after it; of the shelves in `unanswered` nobody could say what belongs there."""
 
     commit: int = 0
+    claim_ids: tuple[str, ...] = ()
     unanswered: frozenset[Shelf] = frozenset()
     claims: list[Claim] = field(default_factory=list)
     others: list[Claim] = field(default_factory=list)
@@ -133,7 +134,7 @@ class Committer:
             decided = begun
             await self._take_up(scope, record, stretch, decided, out)
         else:
-            decided = await self._decide(scope, record, stretch, order, asker, out)
+            decided = await self._decide(scope, record, stretch, order, asker, begun, out)
         out.latency_ms["extract_ms"] = _ms(at)
         if order.options.dry_run:
             return out
@@ -190,6 +191,7 @@ class Committer:
         stretch: Stretch,
         order: CommitOrder,
         asker: Asker,
+        begun: CommitRecord | None,
         out: Outcome,
     ) -> CommitRecord:
         conversation = Conversation.of([t.turn for t in stretch.turns])
@@ -214,7 +216,10 @@ class Committer:
             claims = await self._extract(scope, record, stretch, conversation, judged, told, order, asker, now, out)
         with _phase("plan"):
             placed = await self._place(scope, record, claims, order, asker, now, out)
-        return await self._write_down(scope, record, stretch, summary, placed, order, now, out)
+            plans = [p for p in placed.plans if p.action is not PlanAction.SKIP]
+            if begun:
+                plans += await self._left_by(scope, record.key, begun, plans)
+        return await self._write_down(scope, record, stretch, summary, plans, order, now, out)
 
     async def _summary(
         self, scope: Scope, conversation: Conversation, order: CommitOrder, asker: Asker, out: Outcome
@@ -330,13 +335,25 @@ class Committer:
         out.degraded += placed.degraded
         return placed
 
+    async def _left_by(
+        self, scope: Scope, key: SessionKey, begun: CommitRecord, plans: Sequence[WritePlan]
+    ) -> list[WritePlan]:
+        """Nodes an unfinished commit may have changed and this one leaves as they are: it answers for them too, so
+        that the index hears of them."""
+        changed = {p.target_uri for p in plans}
+        left = []
+        for uri in dict.fromkeys(c.uri for c in begun.changes if c.uri not in changed):
+            node = await self.placer.read(scope, key_at(key.tenant_id, key.owner, uri))
+            left.append(WritePlan(PlanAction.SKIP, uri, node, node, reason="left by a commit that was not finished"))
+        return left
+
     async def _write_down(
         self,
         scope: Scope,
         record: SessionRecord,
         stretch: Stretch,
         summary: Summary | None,
-        placed: Placed,
+        plans: Sequence[WritePlan],
         order: CommitOrder,
         now: datetime,
         out: Outcome,
@@ -358,8 +375,8 @@ class Committer:
             total_tokens=archive.stats.total_tokens,
             claim_ids=tuple(c.claim_id for c in out.claims),
             gone=tuple(c.claim_id for c in out.gone),
-            others=tuple(placed.others),
-            changes=tuple(change_of(p) for p in placed.plans if p.action is not PlanAction.SKIP),
+            others=tuple(out.others),
+            changes=tuple(change_of(p) for p in plans),
         )
         if not order.options.dry_run:
             await self.archive.put_claims(scope, record.key, out.claims)
@@ -381,6 +398,7 @@ class Committer:
         await self.archive.put_claims(scope, record.key, own, gone=gone)
         settled = await settle_others(self.archive, scope, [*own, *others])
         out.claims, out.others = settled[: len(own)], settled[len(own) :]
+        out.claim_ids = tuple(c.claim_id for c in await self.archive.read_claims(scope, record.key))
 
     async def undo(self, scope: Scope, record: SessionRecord, asker: Asker) -> None:
         """What a first commit that failed has put into nodes is taken out of them again."""

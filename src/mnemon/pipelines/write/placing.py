@@ -68,7 +68,7 @@ class Placer:
 
     async def replan(self, scope: Scope, change: Change, now: datetime) -> WritePlan:
         """Somebody else was there first: the same change, against what is there now."""
-        return plan(change, await self._read(scope, change.key), now)
+        return plan(change, await self.read(scope, change.key), now)
 
     # --- is it there already?
 
@@ -102,7 +102,7 @@ class Placer:
 
     async def _decided(self, asker: Asker, scope: Scope, claim: Claim, own: NodeKey, uri: str, out: Placed) -> NodeKey:
         key = key_at(own.tenant_id, own.owner, uri)
-        existing = await self._read(scope, key)
+        existing = await self.read(scope, key)
         if existing is None:
             return own
         if self.dedup.enable_llm_decision:
@@ -116,7 +116,7 @@ class Placer:
     # --- plans
 
     async def _plan(self, asker: Asker, scope: Scope, change: Change, now: datetime, out: Placed) -> WritePlan:
-        existing = await self._read(scope, change.key)
+        existing = await self.read(scope, change.key)
         made = plan(change, existing, now)
         if made.action is not PlanAction.MERGE or existing is None or made.after is None or asker.by_rules:
             return made
@@ -146,7 +146,7 @@ class Placer:
         after = rendered(change.key, change.principals, change.title, claims, now, existing, merged)
         return replace(made, after=after, reason=f"{made.reason}; {answer.output.reason}".rstrip("; "))
 
-    async def _read(self, scope: Scope, key: NodeKey) -> Node | None:
+    async def read(self, scope: Scope, key: NodeKey) -> Node | None:
         try:
             return await self.archive.read_node(scope, key)
         except NotFound:

@@ -269,9 +269,7 @@ class SessionWriter:
             return record
         update: dict[str, Any] = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
         if outcome.commit:
-            gone = {c.claim_id for c in outcome.gone}
-            ids = [*(i for i in record.claim_ids if i not in gone), *(c.claim_id for c in outcome.claims)]
-            update |= {"claim_ids": tuple(dict.fromkeys(ids)), "commits": outcome.commit}
+            update |= {"claim_ids": outcome.claim_ids, "commits": outcome.commit}
         return await self._complete(scope, record, update)
 
     async def _complete(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
