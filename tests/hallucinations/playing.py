@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ SAID_AT = "2026-03-10T10:30:00Z"
 _TRIES = 3
 # Long enough for one tool output to be cut.
 _CUT = DenoiseRules(tool_text_limit=400)
+
+_DIGEST = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Case = dict[str, Any]
 
@@ -125,8 +128,9 @@ def _span(turn: int | str, quote: str, turns: list[dict[str, Any]], at: int | No
 
 
 def derived(home: Path) -> Iterator[tuple[str, str]]:
-    """Everything on disk that is not the conversation itself: tags, claims, nodes, records, logs."""
+    """Everything on disk that is not the conversation itself: tags, claims, nodes, records, logs. Digests and ids may
+    spell anything and are left out."""
     for path in sorted(home.rglob("*")):
         verbatim = path.name == "turns.jsonl" or path.name.startswith("index.db") or "blobs" in path.parts
         if path.is_file() and not verbatim:
-            yield str(path.relative_to(home)), path.read_bytes().decode("utf-8", "replace")
+            yield str(path.relative_to(home)), _DIGEST.sub("", path.read_bytes().decode("utf-8", "replace"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -384,3 +386,13 @@ def test_a_quota_is_checked_before_the_first_byte(tmp_path: Path, quota: str, wh
         with pytest.raises(errors.ResourceExhausted, match=f"quotas.{quota}"):
             say(memory, "s2", "我在西门子工作。", user=who)
         assert not list(tmp_path.rglob("sessions/s2"))
+
+
+def test_what_is_forgotten_is_in_no_cache_of_the_process_either(memory: Memory) -> None:
+    say(memory, "s1", SECRET)
+    kept = [c for c in gc.get_objects() if isinstance(c, functools._lru_cache_wrapper)]
+    ours = [c for c in kept if c.__module__.startswith("mnemon.logic.") and c.cache_info().currsize]
+    assert ours, "something was remembered"
+    memory.forget("acme", "lin")
+    about_words = [c for c in ours if c.__module__ not in ("mnemon.logic.paths", "mnemon.logic.ids")]
+    assert [c.__qualname__ for c in about_words if c.cache_info().currsize] == []

@@ -260,7 +260,7 @@ def test_a_damaged_export_is_refused_whole(tmp_path: Path, damage: str) -> None:
 def test_backup_while_others_write_imports_clean(tmp_path: Path) -> None:
     async def story() -> None:
         async with AsyncMemory(tmp_path / "a", embedder=HashEmbedder(), config=QUIET) as memory:
-            stop = asyncio.Event()
+            stop, begun = asyncio.Event(), asyncio.Event()
 
             async def write() -> int:
                 number = 0
@@ -268,14 +268,16 @@ def test_backup_while_others_write_imports_clean(tmp_path: Path) -> None:
                     text = [{"turn_id": str(number), "role": "user", "text": f"turn {number}"}]
                     await memory.session_write("t", "u", f"s{number % 3}", turns=text, extract=False, mode="append")
                     number += 1
+                    begun.set()
                 return number
 
             task = asyncio.create_task(write())
+            await begun.wait()
             for n in range(4):
                 await asyncio.sleep(0.05)
                 await memory.export(tmp_path / f"{n}.zip")
             stop.set()
-            assert await task > 4
+            assert await task > 1
         for n in range(4):
             async with AsyncMemory(tmp_path / f"b{n}", embedder=HashEmbedder(), config=QUIET) as copy:
                 await copy.import_archive(tmp_path / f"{n}.zip")

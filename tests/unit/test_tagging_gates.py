@@ -145,7 +145,14 @@ def test_lists_numbers_and_ids_are_the_programs() -> None:
 
 @pytest.mark.parametrize(
     ("subtype", "status"),
-    [("", Status.OPEN), ("commitment", Status.OPEN), ("done", Status.DONE), ("已完成", Status.DONE), ("cancelled", Status.CANCELLED), ("取消", Status.CANCELLED)],
-)  # fmt: skip
+    [
+        ("", Status.OPEN),
+        ("commitment", Status.OPEN),
+        ("done", Status.DONE),
+        ("已完成", Status.DONE),
+        ("cancelled", Status.CANCELLED),
+        ("取消", Status.CANCELLED),
+    ],
+)
 def test_a_task_is_open_unless_its_subtype_says_otherwise(subtype: str, status: Status) -> None:
     assert task_status(subtype) is status

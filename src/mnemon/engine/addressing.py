@@ -19,9 +19,7 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
         raise InvalidArgument(f"{name} must be one of {', '.join(known)}, not {value!r}", field=name)
 
 
-def reader(
-    tenant_id: str, user_id: str, product_id: str | None, group_id: str | None, agent_id: str | None
-) -> Scope:
+def reader(tenant_id: str, user_id: str, product_id: str | None, group_id: str | None, agent_id: str | None) -> Scope:
     """The scope of somebody who asks, with the agent they speak to."""
     return Scope.of(tenant_id, user_id, product_id, group_id, agent_id or DEFAULT_AGENT)
 

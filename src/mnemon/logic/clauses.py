@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+from mnemon.logic.memo import remembered
 from mnemon.logic.polarity import signs
 from mnemon.logic.senses import senses
 
@@ -58,7 +58,7 @@ def segments(text: str) -> Iterator[str]:
         yield from (part.strip() for part, _ in _parts(text[start:end]) if part.strip())
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def clauses(text: str) -> tuple[Clause, ...]:
     return tuple(clause for start, end in sentences(text) for clause in _of_sentence(text[start:end]))
 

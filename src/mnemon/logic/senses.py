@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from mnemon.logic.memo import remembered
 from mnemon.logic.text import fold, pieces, word_number
 
 
@@ -34,7 +34,7 @@ SENSE_WORDS = frozenset(_ENGLISH)
 SENSE_RUNS = frozenset(word for word, names in _CHINESE.items() if names)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def senses(text: str) -> frozenset[str]:
     """What the words of a statement say."""
     found: set[str] = set()
@@ -47,7 +47,7 @@ def senses(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def carried(text: str) -> frozenset[str]:
     """What words that were said can bear in other words."""
     plain = text.replace("’", "'")

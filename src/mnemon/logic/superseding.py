@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy
+from mnemon.logic.memo import remembered
 from mnemon.logic.polarity import negative
 from mnemon.logic.support import content_terms
 from mnemon.logic.text import fold
@@ -26,7 +26,7 @@ class _Said(NamedTuple):
     against: bool
 
 
-@lru_cache(maxsize=50_000)
+@remembered(50_000)
 def _said(statement: str) -> _Said:
     return _Said(fold(statement), frozenset(content_terms(statement)), negative(statement))
 

@@ -12,13 +12,13 @@ import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
 from mnemon.contracts.governance import Kind
 from mnemon.logic import dates
 from mnemon.logic.clauses import Clause, clauses, segments
+from mnemon.logic.memo import remembered
 from mnemon.logic.mood import misread, somebody_else
 from mnemon.logic.numerals import numbers
 from mnemon.logic.polarity import negative
@@ -47,6 +47,7 @@ _DIRECTED = re.compile(
     r"|\d\s?/\s?\d|比|从.+[到去往]|借|欠|送给|还给|而不是",
     re.IGNORECASE,
 )
+_LISTED = re.compile(r"\b(?:and|or|with)\b|[,，、和]", re.IGNORECASE)
 _TERM = re.compile(r"用户|[\u3400-\u9fff]|\d+|[^\W\d_]+")
 _SPEAKER = re.compile(r"i|we|me|us|my|our|users?|我|咱|用户")
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
@@ -119,6 +120,9 @@ def _twist(mine: str, statement: str, clause: Clause, cited: Cited, kind: Kind) 
 
 def _reordered(mine: str, said: str) -> bool:
     """Where the order is the meaning (A rather than B, from A to B, A lent B), is it another one?"""
+    names = [n for n in _names(mine) if n in said]
+    if len(names) > 1 and not _LISTED.search(said):
+        return sorted(names, key=mine.index) != sorted(names, key=said.index)
     if not _DIRECTED.search(said):
         return False
     there, here = _sequence(said), _sequence(mine)
@@ -149,7 +153,7 @@ def _begins(clause: str, shared: frozenset[int | str]) -> int:
     return min(places, default=len(clause))
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def content_terms(text: str) -> frozenset[int | str]:
     """Content words and characters, to measure how much two texts share."""
     found: set[int | str] = set()
@@ -165,7 +169,11 @@ def _particulars(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Every segment with its numbers, and with its names."""
     for segment in segments(text):
         yield segment, frozenset(value for value, _, _ in numbers(fold(segment)))
-        yield segment, frozenset(n for n in _NAME.findall(segment) if word_number(n) not in _NEUTRAL_WORDS)
+        yield segment, _names(segment)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name for name in _NAME.findall(text) if word_number(name) not in _NEUTRAL_WORDS)
 
 
 def _misplaced(statement: str, cited: Sequence[Cited]) -> str:

@@ -15,6 +15,8 @@ from importlib import resources
 
 import snowballstemmer
 
+from mnemon.logic.memo import also_forget
+
 _CJK = (
     "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0002fa1f\U00030000-\U000323af"
@@ -27,6 +29,7 @@ PAIR_BIT = 1 << 62
 _CODE_POINT_BITS = 21
 
 _numbers: dict[str, int] = {}
+also_forget(_numbers.clear)
 _NUMBERS_KEPT = 500_000
 
 

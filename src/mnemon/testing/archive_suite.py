@@ -791,6 +791,8 @@ class ArchiveContract(ArchiveOpened):
         for text in ("芝麻", "开门"):
             await archive.write_node(ANN, node(text=text))
         await archive.upsert_edges(ANN, NODE, [Edge(NODE.uri, "x", "part_of", "芝麻")])
+        with pytest.raises(VersionConflict):
+            await archive.delete_node(ANN, NODE, expect=99)
         assert await archive.delete_node(ANN, NODE)
         assert not await archive.delete_node(ANN, NODE)
         assert not await archive.exists(ANN, NODE)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import Shelf
 from mnemon.logic import dates
+from mnemon.logic.memo import remembered
 from mnemon.logic.rules.reading import Reading
 from mnemon.logic.rules.tables import TOPICS, WORDING
 from mnemon.logic.text import fold
@@ -30,7 +30,7 @@ _TOPICS = {name: _compiled(TOPICS[name]) for name in ("preference", "rule")}
 _EXCLUSIVE = frozenset(TOPICS["exclusive"])
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def _topic(table: str, text: str) -> str:
     folded = fold(text)
     return next((topic for topic, words in _TOPICS[table] if words.search(folded)), "")

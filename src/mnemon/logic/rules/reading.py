@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import Shelf
@@ -14,6 +13,7 @@ from mnemon.logic import dates
 from mnemon.logic.clauses import sentences
 from mnemon.logic.evidence import asks_to_remember
 from mnemon.logic.language import language_of
+from mnemon.logic.memo import remembered
 from mnemon.logic.rules.cutting import pieces_of
 from mnemon.logic.rules.tables import BOOKS, MASK, Book, Pattern
 
@@ -88,7 +88,7 @@ class _Clause:
     mine: bool = False
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def readings(text: str, of_you: bool = False) -> tuple[Reading, ...]:
     """What a masked text says about its speaker, or, `of_you`, about the one it is said to."""
     found: list[Reading] = []

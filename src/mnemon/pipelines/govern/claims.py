@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,9 @@ from mnemon.logic.shelves import filed_key, node_key
 from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.index.projection import CLAIM, claim_of
 from mnemon.pipelines.index.reading import scroll_shown
+from mnemon.pipelines.write.applying import PAUSE_S, TRIES
 from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.placing import change_for, changed_by
-
-_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class ClaimKeeper:
         return await self.get(scope, claim.claim_id)
 
     async def _refile(self, scope: Scope, change: Change, reason: str) -> bool:
-        for _ in range(_TRIES):
+        for tried in range(TRIES):
             try:
                 node = await self.archive.read_node(scope, change.key)
             except NotFound:
@@ -167,11 +167,12 @@ class ClaimKeeper:
                 return False
             try:
                 if made.after is None:
-                    await self.archive.delete_node(scope, change.key)
+                    await self.archive.delete_node(scope, change.key, expect=node.version if node else 0)
                 else:
                     expect = node.version if node else 0
                     await self.archive.write_node(scope, made.after, expect=expect, reason=reason)
             except VersionConflict:
+                await asyncio.sleep(PAUSE_S * tried)
                 continue
             others = changed_by([made], {c.claim_id for c in change.incoming})
             await settle_others(self.archive, scope, others)

@@ -22,6 +22,7 @@ from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import stable_id, turn_id
+from mnemon.logic.memo import forget_everything
 from mnemon.logic.shelves import key_at
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.index.projection import TURN
@@ -75,6 +76,7 @@ class Forgetter:
             else:
                 await self._claim(scope, key, target["claim_id"], target["words"], out)
         await self.index.purge()
+        forget_everything()
         if what != "tenant":
             # By a fingerprint: the ledger outlives what it speaks of.
             row = {"op": "forget", "what": what, "of": stable_id("forgotten", job.tenant_id, name)}

@@ -18,8 +18,8 @@ from mnemon.logic.shelves import key_at
 from mnemon.pipelines.write.placing import Placer, change_for, changed_by
 
 # Each try that fails is somebody else's that succeeded; so as many may be needed as there are writers.
-_TRIES = 60
-_PAUSE_S = 0.002
+TRIES = 60
+PAUSE_S = 0.002
 
 
 @dataclass(slots=True)
@@ -118,17 +118,17 @@ class Applier:
         out: Applied,
     ) -> NodeChange:
         """The change as it was made in the end."""
-        for tried in range(_TRIES):
+        for tried in range(TRIES):
             there = await self._read(scope, session, change)
             if not _is(there, change.before) and not _same(there, _node(session, change)):
                 change, out.own, out.others = await self._planned_again(scope, session, change, record, claims, now)
             try:
                 await self._make(scope, session, change, there, out)
             except VersionConflict:
-                await asyncio.sleep(_PAUSE_S * tried)
+                await asyncio.sleep(PAUSE_S * tried)
                 continue
             return change
-        raise VersionConflict(f"others keep changing it; {_TRIES} tries were made")
+        raise VersionConflict(f"others keep changing it; {TRIES} tries were made")
 
     async def _planned_again(
         self,
@@ -154,7 +154,7 @@ class Applier:
         after = _node(session, change)
         if after is None:
             if there is not None:
-                await self.archive.delete_node(scope, there.key)
+                await self.archive.delete_node(scope, there.key, expect=there.version)
                 out.results.append(WriteResult(change.uri, PlanAction.DELETE, 0, False, False))
             return
         if there is None or not _same(there, after):

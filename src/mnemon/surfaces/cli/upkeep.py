@@ -32,12 +32,7 @@ def status(place: Place) -> None:
         ("index", f"{state.index}, {state.entries} entries, built with {state.index_model}"),
         ("embedder", state.embedder),
         ("jobs", f"{queue.pending} waiting, {queue.claimed} under way, {queue.failed} failed"),
-        (
-            "lag",
-            f"the oldest waits since {queue.oldest_pending_at:%Y-%m-%d %H:%M:%S}"
-            if queue.oldest_pending_at
-            else "none",
-        ),
+        ("lag", f"the oldest waits since {oldest:%Y-%m-%d %H:%M:%S}" if oldest else "none"),
     ):
         table.add_row(name, value)
     console.print(table)

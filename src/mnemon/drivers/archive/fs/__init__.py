@@ -157,8 +157,8 @@ class FsArchive:
     ) -> list[NodeSummary]:
         return await asyncio.to_thread(self._nodes.children, scope, owner, shelf, recursive)
 
-    async def delete_node(self, scope: Scope, key: NodeKey) -> bool:
-        return await asyncio.to_thread(self._nodes.delete, scope, key)
+    async def delete_node(self, scope: Scope, key: NodeKey, expect: int | None = None) -> bool:
+        return await asyncio.to_thread(self._nodes.delete, scope, key, expect)
 
     async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
         return await asyncio.to_thread(self._move, scope, key, to)

@@ -104,6 +104,10 @@ def versions_kept(copies: Path) -> list[int]:
     return sorted(int(p.stem) for p in found if _COPY.fullmatch(p.name))
 
 
+def _moved_on(key: NodeKey, version: int, expect: int) -> VersionConflict:
+    return VersionConflict(f"{key.uri} is at version {version}, not {expect}", uri=key.uri, version=version)
+
+
 class NodeFiles:
     def __init__(self, layout: Layout, clock: Clock, step: Step, keep: int = REVISIONS_KEPT) -> None:
         self._layout = layout
@@ -186,7 +190,7 @@ class NodeFiles:
                 raise NotFound(f"no node {key.uri} in this scope", uri=key.uri)
             version = there.meta["version"] if there else 0
             if expect is not None and version != expect:
-                raise VersionConflict(f"{key.uri} is at version {version}, not {expect}", uri=key.uri, version=version)
+                raise _moved_on(key, version, expect)
             if there and there.changed:
                 self._keep_edit(key, there)
                 version += 1
@@ -286,12 +290,16 @@ class NodeFiles:
         node = self.read(scope, key)
         return self.write(scope, replace(node, metadata=metadata), node.version, "metadata rewritten")
 
-    def delete(self, scope: Scope, key: NodeKey) -> bool:
+    def delete(self, scope: Scope, key: NodeKey, expect: int | None = None) -> bool:
         if not self.exists(scope, key):
             return False
         folder = self._layout.node(key)
         try:
             with locked(folder):
+                there = read_state(folder)
+                version = there.meta["version"] if there else 0
+                if expect is not None and version != expect:
+                    raise _moved_on(key, version, expect)
                 replace_file(folder / META, seal(_DELETED), self._step, "node_delete")
                 self._empty(key)
                 self.drop_folder(key)

@@ -1,0 +1,1 @@
+"""Measuring from the front door: public datasets in, figures out; no dataset comes with the package."""
