@@ -48,8 +48,7 @@ async def test_nothing_fabricated_is_stored(case: Case, tmp_path: Path) -> None:
 
 async def test_the_suite_is_large_and_has_every_kind_in_both_languages() -> None:
     kinds = Counter(case["kind"] for case in FABRICATIONS)
-    assert sum(kinds.values()) >= 80
-    assert min(kinds.values()) >= 1
+    assert (len(FABRICATIONS), len(kinds)) >= (190, 40)
     chinese = sum(any("\u4e00" <= c <= "\u9fff" for c in case["turns"][-1][1]) for case in FABRICATIONS)
     assert 0.35 < chinese / len(FABRICATIONS) < 0.65
 
@@ -65,3 +64,9 @@ async def test_what_was_said_is_believed(case: Case, tmp_path: Path) -> None:
         return
     assert [c.statement for c in claims] == [case["says"]], result.rejected
     assert [span.text_exact for span in claims[0].spans] == [quote for _, quote in case["cites"]]
+
+
+def test_hardly_anything_honest_is_refused() -> None:
+    refused = [case for case in HONEST if "refused" in case]
+    assert len(HONEST) >= 160
+    assert len(refused) <= 0.02 * len(HONEST)

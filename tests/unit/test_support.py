@@ -125,6 +125,7 @@ ROUND = "turns the quoted words round"
         ("The user is a chef.", "You are a chef.", "says of the speaker what was said to another"),
         ("用户是律师。", "你是律师，帮我看看。", "says of the speaker what was said to another"),
         ("The user lives in Rome.", "My sister lives in Rome.", "leaves out that it was said of sister"),
+        ("The user hates cats.", "My sister snores and hates cats.", "leaves out that it was said of sister"),
         ("用户住在成都。", "我妹妹住在成都。", "leaves out that it was said of 妹妹"),
         ("The user lives in Rome.", "She lives in Rome.", "leaves out that it was said of She"),
         ("The user prefers Emacs to Vim.", "I prefer Vim to Emacs.", "changes what comes before and after"),
@@ -154,6 +155,8 @@ def test_a_statement_of_the_right_words_may_still_be_twisted(statement: str, wor
         ("The user and their brother live in Rome.", "My brother and I live in Rome.", Kind.FACT),
         ("The user lives with their brother in Rome.", "I live with my brother in Rome.", Kind.FACT),
         ("用户什么都吃。", "我什么都吃。", Kind.PREFERENCE),
+        ("The food is 300.", "The rent is 1200, the food is 300.", Kind.FACT),
+        ("用户的伙食费一千五。", "房租三千，伙食费一千五。", Kind.FACT),
         ("The user can't live without coffee.", "I can't live without coffee.", Kind.PREFERENCE),
     ],
 )

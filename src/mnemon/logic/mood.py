@@ -89,11 +89,15 @@ _NOT_A_NAME = frozenset(
 )
 
 
-def somebody_else(statement: str, clause: str, until: int) -> str:
+def somebody_else(statement: str, clause: Clause, until: int) -> str:
     """Whom a clause is about, if it is not its speaker and the statement does not name them. `until` is where what the
-    two share begins: who acts stands before it, or in need anywhere."""
-    found = list(_SUBJECT.finditer(clause.replace("’", "'")))
+    two share begins: who acts stands before it, in need anywhere in the clause, or in an earlier one of the sentence
+    ("my brother snores and hates cats")."""
+    found = list(_SUBJECT.finditer(clause.text.replace("’", "'")))
     acting = next((m for m in reversed(found) if m.start() < until), found[0] if found else None)
+    if acting is None:
+        earlier = clause.sentence[: max(clause.sentence.find(clause.text), 0)].replace("’", "'")
+        acting = next(reversed(list(_SUBJECT.finditer(earlier))), None)
     if acting is None or acting["speaker"]:
         return ""
     told = fold(statement)

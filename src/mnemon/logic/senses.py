@@ -16,6 +16,10 @@ def _load() -> dict[str, dict[str, Any]]:
     return tomllib.loads(text)
 
 
+def _any(patterns: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
 _DATA = _load()
 _OTHERWISE: frozenset[str] = frozenset(_DATA.pop("not")["zh"])
 _ENGLISH: dict[int, frozenset[str]] = {}
@@ -27,8 +31,8 @@ for _name, _row in _DATA.items():
     for _word in _row["zh"]:
         _CHINESE[_word] = _CHINESE.get(_word, frozenset()) | {_name}
 _RUNS = re.compile("|".join(sorted(map(re.escape, _CHINESE), key=len, reverse=True)))
-_CUES = {name: re.compile("|".join(row["cues"]), re.IGNORECASE) for name, row in _DATA.items()}
-
+_SAYS = {name: _any(row["says"]) for name, row in _DATA.items() if "says" in row}
+_CUES = {name: _any(row["cues"]) for name, row in _DATA.items()}
 
 SENSE_WORDS = frozenset(_ENGLISH)
 SENSE_RUNS = frozenset(word for word, names in _CHINESE.items() if names)
@@ -44,7 +48,7 @@ def senses(text: str) -> frozenset[str]:
         else:
             found.update(_ENGLISH.get(word_number(word), ()))
             found.update({_EXACT[word]} if word in _EXACT else ())
-    return frozenset(found)
+    return frozenset(found | {name for name, patterns in _SAYS.items() if patterns.search(text)})
 
 
 @remembered(8192)

@@ -87,7 +87,7 @@ def unsupported(statement: str, cited: Sequence[Cited]) -> list[str]:
 
 def says_nothing(statement: str) -> bool:
     """Is it made of words that would fit anything?"""
-    return not content_terms(statement) and not senses(statement)
+    return not content_terms(statement) and not senses(statement) - {"being"}
 
 
 def twisted(statement: str, cited: Sequence[Cited], kind: Kind = Kind.FACT) -> str:
@@ -113,7 +113,7 @@ def _twist(mine: str, statement: str, clause: Clause, cited: Cited, kind: Kind) 
         return "changes what comes before and after"
     if cited.from_tool or cited.confirmed:
         return ""
-    if other := somebody_else(statement, clause.text, _begins(clause.text, content_terms(mine))):
+    if other := somebody_else(statement, clause, _begins(clause.text, content_terms(mine))):
         return f"leaves out that it was said of {other}"
     return ""
 
