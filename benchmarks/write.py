@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import random
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from mnemon import AsyncMemory, Config, Turn
 from report import NoEmbedder, table, verdict
 
+QUIET = Config(background_worker=False)
 NAMES = ["Wei", "老周", "Caroline", "小林", "Ana", "陈医生"]
 FOODS = ["spicy food", "香菜", "mushrooms", "咖啡", "oat milk", "火锅", "black tea", "榴莲"]
 CITIES = ["Chengdu", "杭州", "Lisbon", "上海", "Kyoto", "成都"]
@@ -92,6 +95,41 @@ async def by_concurrency(memory: AsyncMemory) -> None:
     table("Sessions of 20 turns by several users at once", ["at once", "turns/s", "claims/s"], rows)
 
 
+def _child(home: str, name: str, rounds: int, count: int) -> None:
+    async def work() -> None:
+        async with AsyncMemory(Path(home), llm="rules", embedder=Alike(), config=QUIET) as memory:
+            for i in range(rounds):
+                await write(memory, f"{name}-{i}", 30_000 + i, count)
+
+    asyncio.run(work())
+
+
+def by_processes(home: str) -> None:
+    """Two processes on two cores, in one home."""
+    rows = []
+    context = multiprocessing.get_context("spawn")
+    for count, rounds in ((20, 40), (50, 16)):
+        for processes in (1, 2):
+            children = [
+                context.Process(target=_child, args=(home, f"p{processes}-{count}-{n}", rounds, count))
+                for n in range(processes)
+            ]
+            idle = [context.Process(target=_child, args=(home, "idle", 0, 0)) for _ in range(processes)]
+            seconds = _timed(children) - _timed(idle)  # without the time it takes to start
+            rows.append([str(count), str(processes), f"{processes * rounds * count / seconds:,.0f}"])
+    table("One home, one or two processes", ["turns a session", "processes", "turns/s"], rows)
+
+
+def _timed(children: list[Any]) -> float:
+    begun = time.perf_counter()
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+        assert child.exitcode == 0
+    return time.perf_counter() - begun
+
+
 async def by_memory(memory: AsyncMemory, sessions: int) -> None:
     """The same user, session after session: what grows?"""
     times: list[float] = []
@@ -119,8 +157,8 @@ async def by_memory(memory: AsyncMemory, sessions: int) -> None:
 
 async def main(sessions: int) -> None:
     with tempfile.TemporaryDirectory() as home:
-        config = Config(background_worker=False)
-        async with AsyncMemory(Path(home), llm="rules", embedder=Alike(), config=config) as memory:
+        await asyncio.to_thread(by_processes, home)
+        async with AsyncMemory(Path(home), llm="rules", embedder=Alike(), config=QUIET) as memory:
             await write(memory, "warm", 1, 20)
             await by_length(memory)
             await by_concurrency(memory)

@@ -43,13 +43,13 @@ class Layout:
         return self.owner(tenant_id, owner) / "memories" / shelf.value
 
     def node(self, key: NodeKey) -> Path:
-        return self.shelf(key.tenant_id, key.owner, key.shelf) / escape(key.slug)
+        return _node_folders(self.home, key)[0]
 
     def owner_revisions(self, tenant_id: str, owner: Owner) -> Path:
         return self.tenant(tenant_id) / "revisions" / owner.kind.value / escape(owner.id)
 
     def revisions(self, key: NodeKey) -> Path:
-        return self.owner_revisions(key.tenant_id, key.owner) / key.shelf.value / escape(key.slug)
+        return _node_folders(self.home, key)[1]
 
     def owner_grave(self, tenant_id: str) -> Path:
         """Where folders of owners lie between being erased and being gone."""
@@ -110,6 +110,15 @@ def _session_folder(home: Path, key: SessionKey) -> Path:
     # Built once a session: joining paths costs as much as the sync of a short turn.
     owner = home / "tenants" / escape(key.tenant_id) / key.owner.kind.value / escape(key.owner.id)
     return owner / "sessions" / escape(key.session_id)
+
+
+@lru_cache(maxsize=4096)
+def _node_folders(home: Path, key: NodeKey) -> tuple[Path, Path]:
+    """Where a node lies, and where its versions do."""
+    layout = Layout(home)
+    name = escape(key.slug)
+    versions = layout.owner_revisions(key.tenant_id, key.owner) / key.shelf.value / name
+    return layout.shelf(key.tenant_id, key.owner, key.shelf) / name, versions
 
 
 def name_of(folder: Path) -> str | None:
