@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from mnemon.contracts.errors import MnemonError
 from mnemon.surfaces.cli import cli
+from mnemon.testing.llm_server import llm_server
 
 WHO = ("--tenant", "t", "--user", "u")
 MESSAGES = [
@@ -198,3 +199,23 @@ def test_the_real_command_prints_the_error_and_its_code(home: Path, as_json: boo
     else:
         assert done.stderr.startswith("error: no message x")
         assert "Traceback" not in done.stderr
+
+
+def test_the_demo_uses_the_model_the_environment_names(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(said: str) -> dict[str, Any]:
+        if "# tagging" in said:
+            return {"kept_turn_ids": [], "dropped_turn_ids": [], "tags": []}
+        if "# compression" in said:
+            return {"summary": ""}
+        return {"facts": []}
+
+    with llm_server(answer) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-platform")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        result = run(home, "demo", "--json")
+        shown = json.loads(result.stdout)
+        assert [s["status"] for s in shown["sessions"]] == ["ok"] * 4
+        assert {s["debug"]["llm_used"]["provider"] for s in shown["sessions"]} == {"openai"}
+        assert shown["sessions"][0]["debug"]["llm_used"]["byok"] is False
+        assert len(server.asked) >= 8
+        assert "sk-of-the-platform" not in result.output
