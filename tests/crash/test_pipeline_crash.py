@@ -137,7 +137,7 @@ def test_a_kill_at_every_step(forks: Forks, tmp_path: Path, undisturbed: Life) -
 def test_kills_at_random_times(forks: Forks, tmp_path: Path, undisturbed: Life, queue: str) -> None:
     expected = undisturbed.archive()
     rng = random.Random(queue)
-    left = KILLS // 4
+    left = KILLS // 8
     while left > 0:
         life = Life(forks, tmp_path / f"home{left}", queue)
         while life.begin < len(STORY) and left > 0:

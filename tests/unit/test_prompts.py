@@ -34,6 +34,8 @@ LOCKED = {
     "extraction.profile@1": "31705e5a969c5e30eb6b1af9419b22d81df818e94e55fa0f6b185a6ba63fe057",
     "policy.dedup_decision@1": "ac52524a45c57a0c4047a2224f0ff89dc7dc9b5c81da7ff5fa3b5ffef2213883",
     "policy.merge_bundle@1": "98b0270ca99129e0a8d2a859610361f0231157a4cae0e6c1ff28fc647e085b58",
+    "retrieval.qa_general@1": "32bd8048f8c336adc9b9438afa8a4b0bd3a71284553905cea493c2fd9ab1ada8",
+    "retrieval.rerank@1": "b8e69fa5516a804c20b77bff434904a8621eb0bf11650b370d121ac6b4320303",
     "tagging.value_tags@1": "05ba9f2f0235be1a99e00aceab208d1d64f933ae00894bbb237f8cc76bc1a970",
 }
 IDS = [name.partition("@")[0] for name in LOCKED]

@@ -23,7 +23,7 @@ QUIET = Config(background_worker=False)
 
 class SlowEmbedder(HashEmbedder):
     async def embed_texts(self, texts: Sequence[str], purpose: Any = "document") -> list[EmbeddingVector]:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(2.5)
         return await super().embed_texts(texts, purpose)
 
 
@@ -33,8 +33,8 @@ def turns(*texts: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("wait", ["indexed", "archived"])
 async def test_a_long_job_keeps_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: Any) -> None:
-    monkeypatch.setattr(workers, "LEASE", timedelta(seconds=0.15))
-    monkeypatch.setattr("mnemon.pipelines.write.session.LEASE", timedelta(seconds=0.15))
+    monkeypatch.setattr(workers, "LEASE", timedelta(seconds=1))
+    monkeypatch.setattr("mnemon.pipelines.write.session.LEASE", timedelta(seconds=1))
     async with AsyncMemory(tmp_path, embedder=SlowEmbedder(), config=QUIET) as memory:
         writing = asyncio.create_task(
             memory.session_write("t", "u", "s", turns=turns("花生"), extract=False, wait=wait)

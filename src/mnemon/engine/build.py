@@ -28,6 +28,7 @@ from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.index.worker import Handler
 from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.retrieval.retriever import Retriever
 from mnemon.pipelines.write.commit import Committer
 from mnemon.pipelines.write.placing import Placer
 from mnemon.pipelines.write.session import SessionWriter
@@ -53,6 +54,7 @@ class Parts:
     indexer: Indexer
     writer: SessionWriter
     messages: MessageTools
+    retriever: Retriever
     claims: ClaimKeeper
     nodes: NodeKeeper
     forgetter: Forgetter
@@ -62,9 +64,10 @@ class Parts:
     warnings: tuple[str, ...]
     temporary: tempfile.TemporaryDirectory[str] | None
 
-    def asker(self, choice: LlmChoice | None = None) -> Asker | None:
-        """The model for one write: the call's own, else the memory's, else the platform's, else none."""
-        chosen = self.models.choose(choice, self.llm, self.config.llm)
+    def asker(self, choice: LlmChoice | None = None, model: str = "") -> Asker | None:
+        """The model for one call: the call's own, else the memory's, else the platform's, else none. `model` names
+        another one of the same provider."""
+        chosen = self.models.choose(choice, self.llm, self.config.llm, model)
         if chosen.model is None:
             return None
         concurrency = self.config.pipeline.extraction_concurrency
@@ -146,6 +149,7 @@ def _assemble(
         indexer=indexer,
         writer=SessionWriter(archive, queue, indexer, committer, clock, worker, own_asker),
         messages=MessageTools(archive, index, made, clock),
+        retriever=Retriever(index, made, clock),
         claims=keeper,
         nodes=NodeKeeper(archive, queue, indexer, worker),
         forgetter=Forgetter(archive, index, queue, made, keeper, clock, worker),

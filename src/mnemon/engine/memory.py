@@ -18,6 +18,7 @@ from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.build import Parts, redactor
 from mnemon.engine.knowledge import Knowledge
 from mnemon.engine.models import LlmChoice
+from mnemon.engine.recollection import Recollection
 from mnemon.engine.upkeep import Upkeep
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.govern import quotas
@@ -27,7 +28,7 @@ from mnemon.pipelines.write.source import Raw
 from mnemon.pipelines.write.telling import committed, told
 
 
-class AsyncMemory(Knowledge, Upkeep):
+class AsyncMemory(Knowledge, Recollection, Upkeep):
     """Long-term memory in a folder. `AsyncMemory("./data")`; `":memory:"` for a test."""
 
     # --- writing

@@ -50,11 +50,13 @@ class Models:
     def __init__(self) -> None:
         self._made: dict[_Wish, LLM] = {}
 
-    def choose(self, call: LlmChoice | None, memory: LlmChoice | None, config: LlmConfig) -> Chosen:
+    def choose(self, call: LlmChoice | None, memory: LlmChoice | None, config: LlmConfig, model: str = "") -> Chosen:
+        """`model` counts before the one the choice itself names."""
         choice = call if call is not None else memory
         if choice is not None and not isinstance(choice, str | Mapping):
             return Chosen(choice)
         wish = _platform(config) if choice is None else _read(choice)
+        wish = replace(wish, model=model or wish.model)
         if wish.provider == _RULES:
             return Chosen(Rules())
         if not wish.provider:

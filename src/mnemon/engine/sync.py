@@ -120,6 +120,7 @@ class Memory:
 
     session_write = _door(AsyncMemory.session_write)
     commit_session = _door(AsyncMemory.commit_session)
+    retrieval = _door(AsyncMemory.retrieval)
     nodes = _door(AsyncMemory.nodes)
     node = _door(AsyncMemory.node)
     node_history = _door(AsyncMemory.node_history)

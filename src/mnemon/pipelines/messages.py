@@ -145,7 +145,7 @@ def _where(filter_: Filter) -> Where:
     role = filter_.get("role")
     if role is not None and role not in list(Role):
         raise InvalidArgument(f"role must be one of {', '.join(Role)}, not {role!r}", field="role")
-    since, until = _ms("since", span.get("since")), _ms("until", span.get("until"))
+    since, until = moment_ms("since", span.get("since")), moment_ms("until", span.get("until"))
     session = filter_.get("session_id")
     return every(
         Eq("kind", TURN),
@@ -163,7 +163,7 @@ def _known(name: str, given: Any, known: Sequence[str]) -> None:
             raise InvalidArgument(f"{name} has no field {key!r}; known: {', '.join(known)}", field=f"{name}.{key}")
 
 
-def _ms(name: str, moment: Moment | None) -> int | None:
+def moment_ms(name: str, moment: Moment | None) -> int | None:
     if moment is None:
         return None
     if isinstance(moment, datetime):

@@ -7,7 +7,20 @@ import sys
 import click
 
 from mnemon.contracts.errors import MnemonError
-from mnemon.surfaces.cli import claims, commit, demo, doctor, ingest, jobs, messages, moving, nodes, upkeep
+from mnemon.surfaces.cli import (
+    bench,
+    claims,
+    commit,
+    demo,
+    doctor,
+    ingest,
+    jobs,
+    messages,
+    moving,
+    nodes,
+    retrieve,
+    upkeep,
+)
 from mnemon.surfaces.cli.options import wants_json
 from mnemon.surfaces.cli.output import print_error
 
@@ -22,6 +35,7 @@ for command in (
     demo.demo,
     ingest.ingest,
     commit.commit,
+    retrieve.retrieve,
     messages.messages,
     claims.claims,
     claims.pending,
@@ -36,6 +50,7 @@ for command in (
     moving.import_,
     jobs.jobs,
     jobs.worker,
+    bench.bench,
     doctor.doctor,
 ):
     cli.add_command(command)

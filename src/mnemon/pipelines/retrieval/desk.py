@@ -1,0 +1,107 @@
+"""One retrieval at work: what it is asked, what it may read, and a record of every call it makes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+from mnemon.contracts.entries import Ask, Entry, Hit, Vector
+from mnemon.contracts.errors import MnemonError
+from mnemon.contracts.filters import EVERYTHING, Eq, Where, every, matches
+from mnemon.contracts.ports import Embedder, Index
+from mnemon.contracts.reports import Degraded
+from mnemon.contracts.retrieval import ExecutedCall, PromptBudget, RetrievalHit
+from mnemon.contracts.scope import Scope
+from mnemon.pipelines.index.projection import CLAIM, TURN
+from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
+
+T = TypeVar("T")
+
+TURNS = every(Eq("kind", TURN), Eq("domain", "dialog"), Eq("modality", "text"), Eq("kept", True))
+CLAIMS = every(Eq("kind", CLAIM), Eq("domain", "dialog"), Eq("modality", "text"), Eq("state", "active"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`when` narrows everything to a stretch of time."""
+
+    query: str
+    scope: Scope
+    topk: int
+    when: Where = EVERYTHING
+    modality: tuple[str, ...] = ()
+    budget: PromptBudget = field(default_factory=PromptBudget)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a strategy has to say; `prompt` where it makes one."""
+
+    hits: tuple[RetrievalHit, ...]
+    understood: dict[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+
+
+@dataclass(slots=True)
+class Desk:
+    """Reads nothing that is over or not shown yet. A call that fails is written down with its error and gives
+    nothing: a strategy goes on with what the others found."""
+
+    index: Index
+    embedder: Embedder
+    scope: Scope
+    now: datetime
+    calls: list[ExecutedCall] = field(default_factory=list)
+    degraded: list[Degraded] = field(default_factory=list)
+    failures: list[MnemonError] = field(default_factory=list)
+
+    async def embedded(self, text: str) -> Vector | None:
+        async def work() -> list[Vector]:
+            return [v.dense_vector for v in await self.embedder.embed_texts([text], "query")]
+
+        return next(iter(await self.timed("embed", work)), None)
+
+    async def near(self, api: str, vector: Vector | None, where: Where, limit: int) -> list[Hit]:
+        if vector is None:
+            return []
+        return await self.timed(api, lambda: self._search(Ask(vector=vector, where=where, limit=limit)))
+
+    async def holding(self, api: str, words: str, where: Where, limit: int) -> list[Hit]:
+        if not words or not self.index.abilities.lexical:
+            return []
+        return await self.timed(api, lambda: self._search(Ask(text=words, where=where, limit=limit)))
+
+    async def entries(self, api: str, ids: Sequence[str], where: Where) -> list[Entry]:
+        """Those of the ids that may be shown and that the filter keeps."""
+
+        async def work() -> list[Entry]:
+            found = await self.index.get(self.scope, ids) if ids else []
+            return [entry for entry in found if is_shown(entry, self.now) and matches(where, entry.values())]
+
+        return await self.timed(api, work)
+
+    async def listed(self, api: str, where: Where, limit: int) -> list[Entry]:
+        async def work() -> list[Entry]:
+            page = await scroll_shown(self.index, self.scope, where, "position", limit, None, self.now)
+            return list(page.entries)
+
+        return await self.timed(api, work)
+
+    async def timed(self, api: str, work: Callable[[], Awaitable[list[T]]]) -> list[T]:
+        begun = time.perf_counter()
+        error = None
+        found: list[T] = []
+        try:
+            found = await work()
+        except MnemonError as failure:
+            error = str(failure)
+            self.failures.append(failure)
+            self.degraded.append(Degraded(api, error))
+        self.calls.append(ExecutedCall(api, len(found), round((time.perf_counter() - begun) * 1000, 3), error))
+        return found
+
+    async def _search(self, ask: Ask) -> list[Hit]:
+        return await search_shown(self.index, self.scope, ask, self.now)
