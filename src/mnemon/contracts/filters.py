@@ -118,8 +118,8 @@ OrderBy = Literal["newest", "oldest", "position", "position_desc"]
 
 
 def every(*parts: Where | None) -> Where:
-    """The conjunction of what is given; `None` parts are left out."""
-    kept = tuple(p for p in parts if p is not None and p != EVERYTHING)
+    """The conjunction of what is given, conjunctions within it laid open; `None` parts are left out."""
+    kept = tuple(p for part in parts if part is not None for p in (part.parts if isinstance(part, And) else (part,)))
     return kept[0] if len(kept) == 1 else And(kept)
 
 

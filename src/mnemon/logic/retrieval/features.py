@@ -115,7 +115,7 @@ def _cheap(asked: Understood, found: Sequence[Candidate]) -> dict[str, Column]:
         "around": two_away,
         "session_best": best,
         "session_sum": top,
-        "speaker": np.array([float(_speaks(asked, c)) for c in found]),
+        "speaker": _spoken_by(asked, found),
         "in_period": np.array([float(any(begin <= t < end for begin, end in asked.periods)) for t in when]),
         "recent": np.exp((when - when.max()) / _FADES) if asked.speaks_of_self else np.zeros(len(found)),
         "by_user": np.array([float(c.entry.fields.get("role") == "user") for c in found]),
@@ -154,12 +154,14 @@ class _Steps:
     def __init__(self, found: Sequence[Candidate]) -> None:
         self._places = [c.place for c in found]
         self._at = {place: i for i, place in enumerate(self._places)}
+        self._found: dict[int, NDArray[np.int64]] = {}
         numbers: dict[str, int] = {}
         self._session = np.array([numbers.setdefault(uri, len(numbers)) for uri, _ in self._places], dtype=np.int64)
 
     def at(self, column: Column, by: int) -> Column:
-        where = [self._at.get((uri, seq + by), -1) for uri, seq in self._places]
-        return np.append(column, 0.0)[where]
+        if by not in self._found:
+            self._found[by] = np.array([self._at.get((uri, seq + by), -1) for uri, seq in self._places])
+        return np.append(column, 0.0)[self._found[by]]
 
     def best_of_session(self, column: Column) -> Column:
         best = np.zeros(len(column))
@@ -220,9 +222,11 @@ def _scores(candidate: Candidate) -> tuple[float, float, float]:
     return candidate.words, candidate.meaning, candidate.facts
 
 
-def _speaks(asked: Understood, candidate: Candidate) -> bool:
+def _spoken_by(asked: Understood, found: Sequence[Candidate]) -> Column:
     """Said by the one person the question is about; of two, neither is."""
-    return len(asked.names) == 1 and is_called(str(candidate.entry.fields.get("speaker", "")), asked.names)
+    speakers = [str(c.entry.fields.get("speaker", "")) for c in found]
+    meant = {name for name in set(speakers) if len(asked.names) == 1 and is_called(name, asked.names)}
+    return np.array([float(name in meant) for name in speakers])
 
 
 @lru_cache(maxsize=20_000)

@@ -5,7 +5,6 @@ It serves the turns themselves, and says of each which reasons brought it up and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -85,12 +84,14 @@ def _cited(facts: Sequence[Hit]) -> dict[str, float]:
 
 def _joined(words: Sequence[Hit], meaning: Sequence[Hit], cited: dict[str, float]) -> dict[str, Candidate]:
     """By id. The scores by meaning lie close together: they count from the last one found."""
-    found = {hit.entry.id: Candidate(hit.entry, words=hit.score) for hit in words}
     last = meaning[-1].score if len(meaning) > 1 else 0.0
-    for hit in meaning:
-        known = found.get(hit.entry.id, Candidate(hit.entry))
-        found[hit.entry.id] = replace(known, meaning=hit.score - last)
-    return {id: replace(c, facts=cited[id]) if id in cited else c for id, c in found.items()}
+    by_words = {hit.entry.id: hit.score for hit in words}
+    by_meaning = {hit.entry.id: hit.score - last for hit in meaning}
+    entries = {hit.entry.id: hit.entry for hit in (*words, *meaning)}
+    return {
+        id: Candidate(entry, by_words.get(id, 0.0), by_meaning.get(id, 0.0), cited.get(id, 0.0))
+        for id, entry in entries.items()
+    }
 
 
 async def _unfound(
@@ -111,10 +112,13 @@ async def _neighbours(request: Request, desk: Desk, found: dict[str, Candidate],
     wanted: dict[str, set[int]] = {}
     for uri, seq in (c.place for c in strong):
         wanted.setdefault(uri, set()).update(n for n in (seq - 1, seq + 1) if n > 0 and (uri, n) not in known)
-    places = tuple(And((Eq("uri", uri), In("seq", tuple(sorted(at))))) for uri, at in wanted.items() if at)
-    if not places:
+    wanted = {uri: at for uri, at in wanted.items() if at}
+    if not wanted:
         return {}
-    entries = await desk.listed("neighbours", every(TURNS, request.when, Or(places)), 2 * pool.strong)
+    places = Or(tuple(And((Eq("uri", uri), In("seq", tuple(sorted(at))))) for uri, at in wanted.items()))
+    # The sessions once more by themselves: an index leads to them, and not to a list of places.
+    where = every(TURNS, request.when, In("uri", tuple(wanted)), places)
+    entries = await desk.listed("neighbours", where, 2 * pool.strong)
     return {entry.id: Candidate(entry) for entry in entries}
 
 

@@ -67,9 +67,8 @@ def summed(dataset: Dataset, ranked: dict[str, list[str]]) -> dict[str, Figures]
     sets: dict[str, list[Figures]] = {}
     for question in dataset.questions:
         figures = measured(question.evidence, ranked[question.id])
-        if question.category != ADVERSARIAL:
-            sets.setdefault("all", []).append(figures)
-        sets.setdefault(question.category, []).append(figures)
+        for name in {question.category, "all"} - ({"all"} if question.category == ADVERSARIAL else set()):
+            sets.setdefault(name, []).append(figures)
     return {name: mean(rows) for name, rows in sorted(sets.items(), key=lambda item: (item[0] != "all", item[0]))}
 
 

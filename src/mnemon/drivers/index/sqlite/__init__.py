@@ -367,7 +367,8 @@ class SqliteIndex:
     ) -> list[Hit]:
         with self._snapshot():
             segments = self._sections.segments(self._visible(scope, kinds), self._built_with[1])
-            hits = self._rank(scope, ask, query, rest, segments)
+            # A filter over no section at all would be tried on every row there is.
+            hits = self._rank(scope, ask, query, rest, segments) if segments else []
             self._sections.make_room()
         return hits
 
