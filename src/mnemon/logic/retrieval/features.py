@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from mnemon.contracts.entries import Entry
 from mnemon.logic import dates
 from mnemon.logic.lexical import idf
+from mnemon.logic.memo import remembered
 from mnemon.logic.retrieval.ranking_data import Forms, RankingData
 from mnemon.logic.retrieval.understanding import Understood, is_called
 from mnemon.logic.text import STOP_WORDS, grams, is_character, pair, terms
@@ -187,7 +187,7 @@ class _Wording:
     pairs: frozenset[tuple[int, int]]
 
 
-@lru_cache(maxsize=20_000)
+@remembered(20_000)
 def _wording(text: str) -> _Wording:
     numbers = terms(text)
     pairs = frozenset(pairwise(numbers))
@@ -229,7 +229,7 @@ def _spoken_by(asked: Understood, found: Sequence[Candidate]) -> Column:
     return np.array([float(name in meant) for name in speakers])
 
 
-@lru_cache(maxsize=20_000)
+@remembered(20_000)
 def _names_a_day(text: str) -> bool:
     return bool(dates.find(text, _ANY_DAY))
 
