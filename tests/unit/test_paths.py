@@ -8,7 +8,10 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from mnemon.contracts.nodes import NodeKey, Shelf
+from mnemon.contracts.scope import Owner, SessionKey
 from mnemon.logic.paths import escape, unescape
+from mnemon.logic.shelves import key_at
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=600)
@@ -80,3 +83,16 @@ def test_device_names_are_escaped(name: str) -> None:
 def test_an_empty_id_has_no_path() -> None:
     with pytest.raises(ValueError):
         escape("")
+
+
+def test_no_id_passes_for_another_owners_address():
+    one = SessionKey("t", Owner.user("x"), "y/sessions/z")
+    other = SessionKey("t", Owner.user("x/sessions/y"), "z")
+    assert one.uri != other.uri
+    assert SessionKey("t/users/x", Owner.user("y"), "z").uri != SessionKey("t", Owner.user("x/users/y"), "z").uri
+    assert SessionKey("t", Owner.user("100%"), "a#b").uri == "ctx://t/users/100%25/sessions/a%23b"
+
+
+def test_a_nodes_address_leads_back_to_it():
+    key = NodeKey("t", Owner.user("a/b"), Shelf.ENTITIES, "50%/50-茶")
+    assert key_at("t", Owner.user("a/b"), key.uri) == key

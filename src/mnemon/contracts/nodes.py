@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from mnemon.contracts.scope import Owner
+from mnemon.contracts.scope import Owner, in_address
 
 Level = Literal["abstract", "overview", "content"]
 LEVELS: tuple[Level, ...] = ("abstract", "overview", "content")
@@ -40,7 +40,7 @@ class NodeKey:
 
     @property
     def uri(self) -> str:
-        return f"ctx://{self.tenant_id}/{self.owner.space}/memories/{self.shelf.value}/{self.slug}"
+        return f"{self.owner.uri(self.tenant_id)}/memories/{self.shelf.value}/{in_address(self.slug)}"
 
 
 @dataclass(frozen=True, slots=True)

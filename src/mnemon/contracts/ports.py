@@ -10,6 +10,7 @@ from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
+from mnemon.contracts.graph import GraphAsk, GraphEdge, GraphItem, GraphPage, Saying
 from mnemon.contracts.jobs import Job, JobStatus, QueueStats
 from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
@@ -171,6 +172,63 @@ class Index(Protocol):
 
     async def finish_rebuild(self) -> None:
         """Called on what `begin_rebuild` gave: from now on it is the index."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Graph(Protocol):
+    """A replica that knows what belongs to what. Everything in it can be made again from the archive.
+
+    Items and edges outside the scope are refused when written and unseen when read, whatever their id."""
+
+    async def put(self, scope: Scope, sayings: Sequence[Saying]) -> dict[str, int]:
+        """All of them in one step; says how many of what were given."""
+        ...
+
+    async def marks(self, scope: Scope, origins: Sequence[str]) -> dict[str, str]:
+        """How far each origin is; those that never said anything are left out."""
+        ...
+
+    async def origins(self, scope: Scope) -> list[str]:
+        """Everybody who said something."""
+        ...
+
+    async def drop(self, scope: Scope, origins: Sequence[str]) -> int:
+        """Everything these origins said; returns how many items and edges that was."""
+        ...
+
+    async def publish(self, scope: Scope, origins: Sequence[str]) -> int:
+        """Show what these origins said unpublished."""
+        ...
+
+    async def get(self, scope: Scope, ids: Sequence[str], now: datetime | None = None) -> list[GraphItem]:
+        """In the order asked for; ids that are not visible are left out."""
+        ...
+
+    async def find(self, scope: Scope, ask: GraphAsk) -> GraphPage: ...
+
+    async def edges(
+        self,
+        scope: Scope,
+        ids: Sequence[str],
+        rel_types: Sequence[str] = (),
+        direction: Literal["out", "in", "both"] = "both",
+        limit: int = 1000,
+    ) -> list[GraphEdge]:
+        """Edges that begin (`out`) or end (`in`) at these, by source, type, target."""
+        ...
+
+    async def count(self, scope: Scope) -> dict[str, int]:
+        """Items by kind, and `edges`."""
+        ...
+
+    async def erase(self, scope: Scope) -> int:
+        """Everything the scope sees (narrow it to say whose)."""
+        ...
+
+    async def purge(self) -> None:
+        """See to it that nothing of what was deleted is left in the graph's own files."""
         ...
 
     async def close(self) -> None: ...

@@ -35,6 +35,14 @@ def checked_id(name: str, value: object) -> str:
     return value
 
 
+_IN_ADDRESSES = str.maketrans({"%": "%25", "/": "%2F", "#": "%23", "?": "%3F"})
+
+
+def in_address(name: str) -> str:
+    """An id as a part of a `ctx://` address, so that no id can pass for somebody else's path."""
+    return name.translate(_IN_ADDRESSES)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Owner:
     """Whose folder a session or memory lies in."""
@@ -52,6 +60,9 @@ class Owner:
     @property
     def space(self) -> str:
         return f"{self.kind.value}/{self.id}"
+
+    def uri(self, tenant_id: str) -> str:
+        return f"ctx://{in_address(tenant_id)}/{self.kind.value}/{in_address(self.id)}"
 
     @classmethod
     def user(cls, user_id: str) -> Self:
@@ -130,4 +141,4 @@ class SessionKey:
 
     @property
     def uri(self) -> str:
-        return f"ctx://{self.tenant_id}/{self.owner.space}/sessions/{self.session_id}"
+        return f"{self.owner.uri(self.tenant_id)}/sessions/{in_address(self.session_id)}"

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
+from urllib.parse import unquote
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.governance import Kind
@@ -73,7 +74,7 @@ def filed_key(claim: Claim) -> NodeKey:
 def key_at(tenant_id: str, owner: Owner, uri: str) -> NodeKey:
     """The address an owner's node has, from its URI."""
     shelf, _, name = uri.rpartition("/memories/")[2].partition("/")
-    return NodeKey(tenant_id, owner, Shelf(shelf), name)
+    return NodeKey(tenant_id, owner, Shelf(shelf), unquote(name))
 
 
 def _whose(principals: tuple[str, ...], owner: Owner) -> str:

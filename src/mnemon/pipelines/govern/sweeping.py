@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.entries import Entry
@@ -117,7 +118,5 @@ def _by_session(claims: list[Claim]) -> dict[SessionKey, list[Claim]]:
 
 
 def _session_of(tenant_id: str, entry: Entry) -> SessionKey:
-    space = str(entry.fields["uri"]).removeprefix(f"ctx://{tenant_id}/")
-    kind, _, rest = space.partition("/")
-    owner = rest[: -len(f"/sessions/{entry.fields['session_id']}")]
-    return SessionKey(tenant_id, Owner(OwnerKind(kind), owner), str(entry.fields["session_id"]))
+    kind, owner = str(entry.fields["uri"]).split("/")[3:5]
+    return SessionKey(tenant_id, Owner(OwnerKind(kind), unquote(owner)), str(entry.fields["session_id"]))

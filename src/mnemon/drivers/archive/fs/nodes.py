@@ -163,7 +163,7 @@ class NodeFiles:
             nodes += found
             if found:
                 newest = max((s.updated_at for s in found if s.updated_at), default=None)
-                uri = f"ctx://{scope.tenant_id}/{owner.space}/memories/{here.value}"
+                uri = f"{owner.uri(scope.tenant_id)}/memories/{here.value}"
                 shelves.append(NodeSummary(uri, here.value, True, True, here.value, newest))
         if shelf:
             return nodes
