@@ -213,7 +213,7 @@ class GraphEdge(Scoped):
     src_id: str = Field(min_length=1, max_length=512)
     dst_id: str = Field(min_length=1, max_length=512)
     rel_type: str = Field(
-        min_length=1, max_length=64, description="of the graph: one of `RelType`; of a link: any name"
+        min_length=1, max_length=64, description="of the graph a `RelType`; of a link any name"
     )
     weight: float = 1.0
     evidence: tuple[Pointer, ...] = ()
