@@ -47,7 +47,7 @@ async def fill(memory: AsyncMemory, clock: FixedClock) -> None:
     await archive.append_edges(scope, node.key, [Edge(node.key.uri, "ctx://acme/users/x", "related_to", "因为")])
     await archive.append_log(scope, "ledger", [{"decision": "记住"}])
     await memory.run_jobs()
-    await memory.parts.indexer.index_session(key)
+    await memory.parts.replicas.index_session(key)
 
 
 async def answers(memory: AsyncMemory) -> dict[str, Any]:

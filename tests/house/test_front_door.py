@@ -11,8 +11,9 @@ import mnemon
 from mnemon.contracts import errors
 from mnemon.contracts.errors import MnemonError
 from mnemon.engine.bound import AsyncBoundMemory
+from mnemon.engine.graph import AsyncGraphView
 from mnemon.engine.memory import AsyncMemory
-from mnemon.engine.sync import BoundMemory, Memory
+from mnemon.engine.sync import BoundMemory, GraphView, Memory
 
 PROMISED = {"AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors"}
 
@@ -35,7 +36,9 @@ def public(cls: type) -> dict[str, Any]:
     return {n: f for n, f in inspect.getmembers(cls, inspect.isfunction) if not n.startswith("_")}
 
 
-@pytest.mark.parametrize(("sync", "asynchronous"), [(Memory, AsyncMemory), (BoundMemory, AsyncBoundMemory)])
+@pytest.mark.parametrize(
+    ("sync", "asynchronous"), [(Memory, AsyncMemory), (BoundMemory, AsyncBoundMemory), (GraphView, AsyncGraphView)]
+)
 def test_both_faces_have_the_same_methods_and_signatures(sync: type, asynchronous: type) -> None:
     assert public(sync).keys() == public(asynchronous).keys()
     for name, method in public(asynchronous).items():

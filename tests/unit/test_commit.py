@@ -208,7 +208,7 @@ async def test_a_page_that_changes_while_it_is_indexed_is_indexed_again(
             await upsert(*args)
 
         monkeypatch.setattr(memory.parts.index, "upsert", meanwhile)
-        await memory.parts.indexer.index_session(KEY)
+        await memory.parts.replicas.index_session(KEY)
         (entry,) = await memory.parts.index.get(STEWARD, [claims[0].claim_id])
         assert claim_of(entry).title == "said meanwhile"
         assert (await memory.verify()).notes == []
@@ -228,7 +228,7 @@ async def test_a_node_that_changes_while_it_is_indexed_is_indexed_again(
             await upsert(*args)
 
         monkeypatch.setattr(memory.parts.index, "upsert", meanwhile)
-        await memory.parts.indexer.index_node(key)
+        await memory.parts.replicas.index_node(key)
         page = await memory.parts.index.scroll(STEWARD, Eq("uri", key.uri), "oldest", 10)
         assert "changed meanwhile" in {e.text for e in page.entries}
 
@@ -241,7 +241,7 @@ async def test_what_is_indexed_already_is_not_embedded_again(tmp_path: Path) -> 
     async with opened(tmp_path, embedder) as memory:
         await write(memory, both())
         embedder.texts.clear()
-        assert await memory.parts.indexer.index_session(KEY) == 0
+        assert await memory.parts.replicas.index_session(KEY) == 0
         await write(memory, ScriptedLLM(), mode="append")
         assert "I like green tea." not in embedder.texts
 

@@ -26,6 +26,7 @@ from mnemon.pipelines.prompts.lines import tag_lines, turn_lines
 # A prompt whose text changes gets a new version, and its new line here.
 LOCKED = {
     "ask.correction@1": "55331cdf06bc0fff07b19129cf5de622e4fbac321bb8466d0f7dc8c97735c12f",
+    "bench.judge@1": "e3f752e43a44b80cb175ad36a6b48dbedaeb4156db8e51cf22437ad3e970689b",
     "compression.archive_summary@1": "2e465dd57e24d492f1449ba94189231561cfe85c6155d42a9214a11986a68c8a",
     "extraction.entity_event@1": "c3b26f260a79822fa673aae12a43bfea826a05518db7928ee4b3630f74c4ff44",
     "extraction.memory_extraction@1": "c0ce5807bded1d41ea428f4ed00a2c50a3fa4d2a2a9a9537afd8db4db8acc2bf",

@@ -11,7 +11,7 @@ import pytest
 from made_claims import made
 
 from mnemon import Config, Memory, Span, Turn
-from mnemon.contracts.entries import EmbeddingVector, Entry
+from mnemon.contracts.entries import EmbeddingVector
 from mnemon.contracts.errors import EmbedderFailed, InvalidArgument, ModelFailed, ModelNotConfigured
 from mnemon.contracts.retrieval import NO_EVIDENCE, NO_MODEL
 from mnemon.contracts.scope import Scope
@@ -190,17 +190,12 @@ def test_claims_about_the_same_thing_lead_to_further_turns(memory: Memory) -> No
     assert len(cited) > 20
 
 
-async def lifelog(memory: Memory) -> None:
-    embedder = memory.parts.embedder
-    for n, modality in enumerate(("clip_image", "text", "audio")):
-        (vector,) = await embedder.embed_texts([f"beach {modality}"])
-        fields = {"domain": "lifelog", "modality": modality, "ts": n, "source": "camera"}
-        entry = Entry(f"e{n}", ("u:lin",), f"beach {modality}", "episodic", fields, vector=vector.dense_vector)
-        await memory.parts.index.upsert(Scope.of("t", "lin"), [entry])
-
-
 def test_a_lifelog_is_asked_by_modality(memory: Memory) -> None:
-    asyncio.run(lifelog(memory))
+    seen = [
+        {"kind": "episodic", "modality": m, "contents": [f"beach {m}"], "metadata": {"memory_domain": "lifelog"}}
+        for m in ("clip_image", "text", "audio")
+    ]
+    memory.write(seen, tenant_id="t", user_id="lin")
     memory.session_write("t", "lin", "s", turns=[{"role": "user", "text": "beach"}], extract=False)
     assert set(texts(memory.retrieval("beach", "t", "lin", strategy="video_v1"))) == {"beach clip_image", "beach text"}
     only = memory.retrieval("beach", "t", "lin", strategy="video_v1", modality=["audio"])

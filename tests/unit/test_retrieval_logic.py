@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.retrieval import MemoryEntry, RetrievalHit, Source
+from mnemon.contracts.memories import MemoryEntry
+from mnemon.contracts.retrieval import RetrievalHit, Source
 from mnemon.logic.lexical import parse
 from mnemon.logic.retrieval.choosing import in_order, spread
 from mnemon.logic.retrieval.features import FEATURES, Candidate, tabled
@@ -39,7 +40,7 @@ def feature(name: str, question: Understood, *turns: Candidate) -> dict[str, flo
 
 
 def hit(id: str, score: float, source: Source) -> RetrievalHit:
-    return RetrievalHit(id, score, 0.0, source, MemoryEntry(id, "episodic", "text", (id,)))
+    return RetrievalHit(id, score, 0.0, source, MemoryEntry(id=id, kind="episodic", contents=(id,)))
 
 
 # --- dialog_v1's order

@@ -37,6 +37,10 @@ FIELDS: dict[str, type] = {
     "entities": list,
     "topic_path": list,
     "keywords": list,
+    "time_bucket": list,
+    "ttl": int,
+    "memory_scope": str,
+    "folded": str,
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, ClassVar, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from mnemon.contracts.governance import ForgetPolicy
+from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy
 
 ItemKind = Literal[
     "segment",
@@ -41,6 +41,14 @@ EquivStatus = Literal["pending", "approved", "rejected"]
 Granularity = Literal["month", "day"]
 
 
+def _zoned(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+# A time without a zone counts as UTC.
+Moment = Annotated[datetime, AfterValidator(_zoned)]
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,10 +72,10 @@ class Scoped(_Model):
     ttl: int = Field(default=0, ge=0)
     importance: float | None = Field(default=None, ge=0.0, le=1.0)
     published: bool = True
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
     forgetting_policy: ForgetPolicy | None = None
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
+    created_at: Moment | None = None
+    updated_at: Moment | None = None
 
 
 class GraphItem(Scoped):
@@ -83,8 +91,8 @@ class Segment(GraphItem):
 
     source_id: str = ""
     modality: str = "text"
-    t_abs_start: datetime | None = None
-    t_abs_end: datetime | None = None
+    t_abs_start: Moment | None = None
+    t_abs_end: Moment | None = None
 
 
 class UtteranceEvidence(GraphItem):
@@ -97,7 +105,7 @@ class UtteranceEvidence(GraphItem):
     lang: str = ""
     segment_id: str = ""
     turn_id: str = ""
-    t_abs_start: datetime | None = None
+    t_abs_start: Moment | None = None
 
 
 class Evidence(GraphItem):
@@ -124,8 +132,8 @@ class Event(GraphItem):
     kind = "event"
 
     summary: str
-    t_abs_start: datetime | None = None
-    t_abs_end: datetime | None = None
+    t_abs_start: Moment | None = None
+    t_abs_end: Moment | None = None
     source_turn_ids: tuple[str, ...] = ()
     evidence_status: Literal["mapped", "weak", "unmapped"] = "unmapped"
     topic_path: str = ""
@@ -151,8 +159,8 @@ class TimeSlice(GraphItem):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     slice_kind: str = Field(default="day", alias="kind")
-    t_abs_start: datetime
-    t_abs_end: datetime
+    t_abs_start: Moment
+    t_abs_end: Moment
     granularity_level: int = 0
     parent_id: str = ""
 
@@ -174,10 +182,11 @@ class State(GraphItem):
     property: str = Field(min_length=1)
     value: str
     raw_value: str = ""
-    valid_from: datetime
-    valid_to: datetime | None = None
+    valid_from: Moment
+    valid_to: Moment | None = None
     source_event_id: str = ""
     status: str = "active"
+    evidence_level: EvidenceLevel | None = None
 
 
 class Knowledge(GraphItem):
@@ -187,7 +196,7 @@ class Knowledge(GraphItem):
 
     summary: str
     data: dict[str, Any] = Field(default_factory=dict)
-    t_abs_start: datetime | None = None
+    t_abs_start: Moment | None = None
 
 
 class PendingEquiv(GraphItem):
@@ -212,9 +221,7 @@ class Pointer(_Model):
 class GraphEdge(Scoped):
     src_id: str = Field(min_length=1, max_length=512)
     dst_id: str = Field(min_length=1, max_length=512)
-    rel_type: str = Field(
-        min_length=1, max_length=64, description="of the graph a `RelType`; of a link any name"
-    )
+    rel_type: str = Field(min_length=1, max_length=64, description="of the graph a `RelType`; of a link any name")
     weight: float = 1.0
     evidence: tuple[Pointer, ...] = ()
 
@@ -288,13 +295,18 @@ class Saying:
 
 @dataclass(frozen=True, slots=True)
 class GraphAsk:
-    """Items of one kind, oldest first, then by id. `names` are entities' names or aliases, compared as
-    `logic.graph.names.same` folds them; `since` and `until` are what an item's time must overlap, `until` exclusive;
-    `now` leaves out what is over or not published by then, None leaves out nothing."""
+    """Items of one kind, oldest first, then by id; those without a time of their own come first. `names` are entities'
+    names or aliases, compared as `logic.graph.names.same` folds them; `subjects` are whom a state is about, who acts in
+    an event, the utterance that evidence stands in; `linked` keeps what an edge ties to one of these, or what is about
+    one, and `rel_types` says which edges count; `since` and `until` are what an item's time must overlap, `until`
+    exclusive; `now` leaves out what is over or not published by then, None leaves out nothing."""
 
     kind: ItemKind
+    ids: tuple[str, ...] | None = None
     names: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    rel_types: tuple[str, ...] = ()
     property: str = ""
     domain: str = ""
     slice_kind: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
@@ -22,6 +22,7 @@ from mnemon.contracts.turns import Turn
 
 Purpose = Literal["document", "query"]
 LogName = Literal["entries", "ledger"]
+Direction = Literal["out", "in", "both"]
 
 
 class Clock(Protocol):
@@ -74,17 +75,8 @@ class LLM(Protocol):
     async def close(self) -> None: ...
 
 
-class Queue(Protocol):
-    """Durable jobs, at least once, idempotent by job id: putting a job that is there, or is done while it is
-    being put, changes nothing."""
-
-    async def put(self, jobs: Sequence[Job], claim_by: str | None = None, lease: timedelta | None = None) -> int:
-        """Store jobs durably and return how many were new. With `claim_by` they start as claimed by that worker."""
-        ...
-
-    async def claim(self, worker: str, limit: int = 100, lease: timedelta = timedelta(minutes=5)) -> list[Job]:
-        """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts."""
-        ...
+class Holds(Protocol):
+    """Holding a job, and with it what it is about, to oneself."""
 
     async def take(self, job: Job, worker: str, lease: timedelta = timedelta(minutes=5)) -> bool:
         """Make exactly this job, as it is given, the worker's: put if it is not there, taken over if it waits, has
@@ -101,6 +93,19 @@ class Queue(Protocol):
 
     async def release(self, job_id: str) -> None:
         """A claimed job back to pending at once; giving it back is no failure. Nothing happens if it is not claimed."""
+        ...
+
+
+class Queue(Holds, Protocol):
+    """Durable jobs, at least once, idempotent by job id: putting a job that is there, or is done while it is
+    being put, changes nothing."""
+
+    async def put(self, jobs: Sequence[Job], claim_by: str | None = None, lease: timedelta | None = None) -> int:
+        """Store jobs durably and return how many were new. With `claim_by` they start as claimed by that worker."""
+        ...
+
+    async def claim(self, worker: str, limit: int = 100, lease: timedelta = timedelta(minutes=5)) -> list[Job]:
+        """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts."""
         ...
 
     async def recover(self) -> int:
@@ -180,7 +185,8 @@ class Index(Protocol):
 class Graph(Protocol):
     """A replica that knows what belongs to what. Everything in it can be made again from the archive.
 
-    Items and edges outside the scope are refused when written and unseen when read, whatever their id."""
+    Items and edges outside the scope are refused when written and unseen when read, whatever their id. Where one id is
+    used for several audiences, the closest one counts: what anybody may write never hides what is one's own."""
 
     async def put(self, scope: Scope, sayings: Sequence[Saying]) -> dict[str, int]:
         """All of them in one step; says how many of what were given."""
@@ -213,10 +219,12 @@ class Graph(Protocol):
         scope: Scope,
         ids: Sequence[str],
         rel_types: Sequence[str] = (),
-        direction: Literal["out", "in", "both"] = "both",
+        direction: Direction = "both",
         limit: int = 1000,
+        now: datetime | None = None,
     ) -> list[GraphEdge]:
-        """Edges that begin (`out`) or end (`in`) at these, by source, type, target."""
+        """Edges that begin (`out`) or end (`in`) at these, by source, type, target. One that several origins tell the
+        same people is one edge, and rests on all they point at."""
         ...
 
     async def count(self, scope: Scope) -> dict[str, int]:
@@ -232,6 +240,35 @@ class Graph(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Replicator(Protocol):
+    """Brings what the archive holds of a session to its replicas."""
+
+    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
+        """Into the index; how many turns that was. `fresh` are turns just archived, to spare reading them again."""
+        ...
+
+    async def project(self, key: SessionKey) -> None:
+        """Into the graph."""
+        ...
+
+    async def stage(self, record: SessionRecord) -> None:
+        """Into the graph as this page would have it, unseen until the page is written and it is projected."""
+        ...
+
+    async def is_behind(self, record: SessionRecord) -> bool:
+        """Does the graph hold another version of the session than this page?"""
+        ...
+
+
+class Likeness(Protocol):
+    """Finds the node that says already what a claim says."""
+
+    async def nearest(self, scope: Scope, claims: Sequence[Claim]) -> list[str | None]:
+        """For each claim the address of the node on its shelf, for the same people, that is most like it; None where
+        none is like it enough."""
+        ...
 
 
 class TurnStore(Protocol):
@@ -276,7 +313,7 @@ class PaperStore(Protocol):
     async def read_claims(self, scope: Scope, key: SessionKey) -> list[Claim]: ...
 
     async def put_claims(
-        self, scope: Scope, key: SessionKey, claims: Sequence[Claim], gone: Collection[str] = ()
+        self, scope: Scope, key: SessionKey, claims: Sequence[Claim], gone: Sequence[str] = ()
     ) -> None:
         """Add claims or replace those with the same id, and take away those in `gone`, all at one commit point."""
         ...
@@ -378,9 +415,20 @@ class BlobStore(Protocol):
 class LogStore(Protocol):
     """Append-only logs of a tenant: what came in through /write, and decisions that rebuild must replay."""
 
-    async def append_log(self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]]) -> list[LogLine]: ...
+    async def append_log(
+        self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]], expect: int | None = None
+    ) -> list[LogLine]:
+        """Durable on return, one line a body, nobody else's between them. `expect` compares and sets: the number of
+        the last line there is; else VersionConflict, which knows it as `last`."""
+        ...
 
-    async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]: ...
+    async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]:
+        """For a steward; forgotten lines are passed over."""
+        ...
+
+    async def forget_log(self, scope: Scope, log: LogName, seqs: Sequence[int], reason: str) -> int:
+        """Erase lines and leave tombstones that keep the chain whole; how many there were. For a steward."""
+        ...
 
 
 class Archive(TurnStore, PaperStore, NodeStore, BlobStore, LogStore, Eraser, Protocol):

@@ -115,6 +115,7 @@ class SweepResult:
     claims_removed: int = 0
     turns_excluded: int = 0
     turns_removed: int = 0
+    entries_removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mnemon.contracts.memories import MemoryEntry
 from mnemon.contracts.reports import Degraded
 
 Source = Literal["fact_search", "reference_trace", "event_search"]
 
 NO_EVIDENCE = "insufficient information"
 NO_MODEL = "Unable to answer in dummy mode."
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEntry:
-    """What was found, in the form of the wire; `contents[0]` is its text."""
-
-    id: str
-    kind: Literal["episodic", "semantic"]
-    modality: str
-    contents: tuple[str, ...]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    published: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ class Scope:
     """A tenant and the principals somebody holds in it: `u:` user, `p:` product, `g:` group, `a:` agent, `pub`.
 
     A row is visible when its principals are a subset of these (`within`). `any` and `all` with `narrow` can only
-    take rows away: `any` keeps rows that carry at least one of `narrow`, `all` those that carry every one.
+    take rows away: `any` keeps rows that carry at least one of `narrow`, `all` those that carry every one. To narrow
+    `within` some principals leaves those of them that are here.
     """
 
     tenant_id: str
@@ -114,7 +115,11 @@ class Scope:
         return cls(checked_id("tenant_id", tenant_id), frozenset(), steward=True)
 
     def narrowed(self, match: Match, principals: Iterable[str]) -> Self:
-        return replace(self, match=match, narrow=frozenset(principals))
+        """A part of what this scope sees. Narrowed `within` some principals, nobody is a steward any more."""
+        named = frozenset(principals)
+        if match != "within":
+            return replace(self, match=match, narrow=named)
+        return replace(self, principals=named if self.steward else named & self.principals, steward=False)
 
     def sees(self, principals: Iterable[str]) -> bool:
         """Is a row with these principals visible? A row with none is visible to nobody but a steward."""

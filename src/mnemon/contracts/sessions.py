@@ -38,6 +38,7 @@ class SessionRecord(BaseModel):
     turn_count: int = 0
     chain_head: str = ""
     kept: KeptRule = "all"
+    graph: bool = Field(default=True, description="is it told to the graph?")
     commits: int = 0
     claim_ids: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)

@@ -1,11 +1,17 @@
-"""Opening a SQLite file the way every driver here wants it: shared by processes, durable, forgetting for good."""
+"""The SQLite file of every driver here: shared by processes, durable, forgetting for good, its schema up to date."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Literal
+
+from mnemon.contracts.errors import Busy, Corrupt, InvalidArgument, Unavailable
 
 BUSY_S = 30
 
@@ -38,3 +44,61 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The file of a replica, with room for its pages."""
+    with clear_errors(path):
+        connection = open_file(path)
+        connection.execute("PRAGMA cache_size = -32000")
+    return connection
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """SQLite's errors in our words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise Busy(f"{path.name}: another process has been writing for {BUSY_S} s; try again") from None
+        raise Unavailable(f"{path.name}: {error}") from error
+    except sqlite3.ProgrammingError as error:
+        raise Unavailable(f"{path.name}: {error}") from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidArgument(f"a value that nothing can hold: {str(error)!a}", field="where") from None
+    except sqlite3.DatabaseError as error:
+        raise Corrupt(f"{path}: {error}; delete the file and run `mnemon rebuild`", where=str(path)) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
+def migrate(connection: sqlite3.Connection, path: Path, package: str) -> None:
+    """Run the numbered schema files of a driver that this file has not seen yet, each in one transaction."""
+    files = sorted(
+        (f for f in resources.files(package).joinpath("schema").iterdir() if f.name.endswith(".sql")),
+        key=lambda f: f.name,
+    )
+    newest = len(files)
+    if connection.execute("PRAGMA user_version").fetchone()[0] == newest:
+        return
+    with transaction(connection):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > newest:
+            raise Unavailable(f"{path}: written by a newer Mnemon (schema {version}, this one knows {newest})")
+        for file in files[version:]:
+            without_comments = re.sub(r"--[^\n]*", "", file.read_text(encoding="utf-8"))
+            for statement in without_comments.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")

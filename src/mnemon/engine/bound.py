@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
 from mnemon.contracts.scope import Scope
-from mnemon.engine.build import Parts
+from mnemon.engine.parts import Parts
 from mnemon.pipelines.messages import Filter, Moment
 
 

@@ -5,31 +5,37 @@ from __future__ import annotations
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
-from mnemon.contracts.jobs import Job, JobKind
-from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
+from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
 from mnemon.drivers.liveness import worker_id
 from mnemon.engine.clock import SystemClock
 from mnemon.engine.config import Config, EmbedderConfig
-from mnemon.engine.models import LlmChoice, Models, budget
+from mnemon.engine.models import LlmChoice, Models
+from mnemon.engine.parts import Parts
 from mnemon.engine.registry import driver
 from mnemon.logic.redaction import Redactor, default_patterns
 from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.entries.finding import EntrySearch
+from mnemon.pipelines.entries.following import Follower
+from mnemon.pipelines.entries.writing import EntryWriter
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.govern.forgetting import Forgetter
 from mnemon.pipelines.govern.nodes import NodeKeeper
 from mnemon.pipelines.govern.sweeping import Sweeper
+from mnemon.pipelines.graph.outside import Outside
+from mnemon.pipelines.graph.projection import Grapher
+from mnemon.pipelines.graph.reading import GraphReader
 from mnemon.pipelines.index.indexing import Indexer
-from mnemon.pipelines.index.worker import Handler
-from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
-from mnemon.pipelines.retrieval.retriever import Retriever
+from mnemon.pipelines.replicas import Replicas
+from mnemon.pipelines.retrieval.retriever import OwnIndex, Retriever
 from mnemon.pipelines.write.commit import Committer
+from mnemon.pipelines.write.likeness import NearestNodes
 from mnemon.pipelines.write.placing import Placer
 from mnemon.pipelines.write.session import SessionWriter
 
@@ -37,61 +43,6 @@ from mnemon.pipelines.write.session import SessionWriter
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 
 EmbedderChoice = str | Mapping[str, Any] | Embedder
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Everything a memory is made of."""
-
-    home: Path
-    config: Config
-    clock: Clock
-    archive: Archive
-    index: Index
-    queue: Queue
-    embedder: Embedder
-    worker: str
-    indexer: Indexer
-    writer: SessionWriter
-    messages: MessageTools
-    retriever: Retriever
-    claims: ClaimKeeper
-    nodes: NodeKeeper
-    forgetter: Forgetter
-    sweeper: Sweeper
-    models: Models
-    llm: LlmChoice | None
-    warnings: tuple[str, ...]
-    temporary: tempfile.TemporaryDirectory[str] | None
-
-    def asker(self, choice: LlmChoice | None = None, model: str = "") -> Asker | None:
-        """The model for one call: the call's own, else the memory's, else the platform's, else none. `model` names
-        another one of the same provider."""
-        chosen = self.models.choose(choice, self.llm, self.config.llm, model)
-        if chosen.model is None:
-            return None
-        concurrency = self.config.pipeline.extraction_concurrency
-        return Asker(chosen.model, budget(self.config.llm), chosen.byok, concurrency)
-
-    @property
-    def handlers(self) -> dict[JobKind, Handler]:
-        """Who does which jobs."""
-        return {
-            JobKind.DIGEST: self.writer.resume,
-            JobKind.INDEX: self._index,
-            JobKind.RELATION: self._index,
-            JobKind.DELETE: self._delete,
-            JobKind.MOVE: self.nodes.carry_out,
-        }
-
-    async def _index(self, job: Job) -> None:
-        if is_about_a_node(job):
-            await self.indexer.index_node(node_of(job))
-        else:
-            await self.indexer.index_session(session_of(job))
-
-    async def _delete(self, job: Job) -> None:
-        await self.forgetter.carry_out(job)
 
 
 def build(
@@ -125,12 +76,16 @@ def _assemble(
     index = _index(config, home, made, for_rebuild)
     queue = _queue(config, home, clock)
     indexer = Indexer(archive, index, made)
+    graph: Graph = driver("graph", "sqlite")(home / "graph.db")
+    replicas = Replicas(indexer, Grapher(archive, graph))
     worker = worker_id()
     models = Models()
     models.choose(None, llm, config.llm)  # a mistake in the settings is told here, not at the first write
-    placer = Placer(archive, index, made, config.dedup)
+    likeness = NearestNodes(index, made, config.dedup)
+    placer = Placer(archive, likeness, config.dedup)
     committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
-    keeper = ClaimKeeper(archive, index, indexer, clock)
+    keeper = ClaimKeeper(archive, index, replicas, clock)
+    entries = EntryWriter(Follower(archive, index, made, graph), clock)
     grace = timedelta(seconds=config.governance.grace_seconds)
     parts: Parts
 
@@ -143,17 +98,23 @@ def _assemble(
         clock=clock,
         archive=archive,
         index=index,
+        graph=graph,
         queue=queue,
         embedder=made,
         worker=worker,
-        indexer=indexer,
-        writer=SessionWriter(archive, queue, indexer, committer, clock, worker, own_asker),
+        replicas=replicas,
+        likeness=likeness,
+        writer=SessionWriter(archive, queue, replicas, committer, clock, worker, own_asker),
         messages=MessageTools(archive, index, made, clock),
-        retriever=Retriever(index, made, clock),
+        retriever=Retriever(OwnIndex(index, made, clock)),
+        entries=entries,
+        entry_search=EntrySearch(index, made, graph, clock),
+        graphs=GraphReader(graph, archive, clock),
+        outside=Outside(graph, archive, clock),
         claims=keeper,
-        nodes=NodeKeeper(archive, queue, indexer, worker),
+        nodes=NodeKeeper(archive, queue, replicas, worker),
         forgetter=Forgetter(archive, index, queue, made, keeper, clock, worker),
-        sweeper=Sweeper(archive, index, indexer, keeper, clock, grace),
+        sweeper=Sweeper(archive, index, replicas, keeper, entries, clock, grace),
         models=models,
         llm=llm,
         warnings=warnings,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -14,6 +13,7 @@ from mnemon.contracts.commits import ArchiveConfig, CommitConfig, DedupConfig, P
 from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.nodes import REVISIONS_KEPT
 from mnemon.logic.denoise import DenoiseRules
+from mnemon.logic.hints import hint
 from mnemon.pipelines.govern.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -74,6 +74,21 @@ class GovernanceConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceConfig:
+    """How the service guards itself. A `rate` (requests a second for each token) of 0 is no limit; `at_once` requests
+    are worked on and `waiting` more may wait for their turn."""
+
+    signing_secret: str = field(default="", repr=False)
+    body_limit: int = 8 << 20
+    timeout_s: float = 60.0
+    rate: float = 0.0
+    burst: int = 100
+    at_once: int = 64
+    waiting: int = 1024
+    tracing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set; the defaults are for one machine and no server."""
 
@@ -94,11 +109,12 @@ class Config:
     commit: CommitConfig = field(default_factory=CommitConfig)
     governance: GovernanceConfig = field(default_factory=GovernanceConfig)
     quotas: Quotas = field(default_factory=Quotas)
+    service: ServiceConfig = field(default_factory=ServiceConfig)
 
     @classmethod
     def load(cls, path: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
         """A TOML file (tables `[embedder]`, `[llm]`, `[denoise]`, `[archive]`, `[pipeline]`, `[dedup]`, `[commit]`,
-        `[governance]`, `[quotas]`), then `MNEMON_…` variables over it."""
+        `[governance]`, `[quotas]`, `[service]`), then `MNEMON_…` variables over it."""
         table: dict[str, Any] = {}
         if path is not None:
             try:
@@ -122,6 +138,7 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], object]]] = {
     "MNEMON_LLM_MODEL": ("llm.model", str),
     "MNEMON_LLM_API_KEY": ("llm.api_key", str),
     "MNEMON_LLM_BASE_URL": ("llm.base_url", str),
+    "MNEMON_SIGNING_SECRET": ("service.signing_secret", str),
     "MNEMON_REDACT": ("redact", lambda text: text.lower() in ("1", "true", "yes", "on")),
 }
 
@@ -132,13 +149,6 @@ _USUAL = (
     ("gemini", "GEMINI_API_KEY", ""),
     ("gemini", "GOOGLE_API_KEY", ""),
 )
-
-
-def hint(name: str, known: Iterable[str], prefix: str = "") -> str:
-    """What somebody may have meant, else all there is."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, 1)
-    return f"; did you mean {prefix}{near[0]}?" if near else f"; known: {', '.join(names)}"
 
 
 def _fill(target: T, table: dict[str, Any], prefix: str) -> T:

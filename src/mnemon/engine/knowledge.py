@@ -9,7 +9,7 @@ from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import Node, NodeKey, NodeSummary, Revision, Shelf
 from mnemon.contracts.results import ClaimPage, ForgetReceipt, SweepResult
-from mnemon.contracts.scope import Owner, Scope, checked_id
+from mnemon.contracts.scope import Owner, checked_id
 from mnemon.engine.addressing import one_of, reader
 from mnemon.engine.opened import OpenMemory
 from mnemon.logic.shelves import key_at
@@ -194,12 +194,11 @@ class Knowledge(OpenMemory):
         `everything=True` and no user, a whole tenant. The receipt says what went and what, if anything, is left."""
         parts = self._open()
         checked_id("tenant_id", tenant_id)
-        target = await self._target(tenant_id, user_id, session_id, claim_id, group_id, words, everything)
+        target = self._target(user_id, session_id, claim_id, group_id, words, everything)
         return await parts.forgetter.forget(tenant_id, target)
 
-    async def _target(
+    def _target(
         self,
-        tenant_id: str,
         user_id: str | None,
         session_id: str | None,
         claim_id: str | None,
@@ -220,10 +219,7 @@ class Knowledge(OpenMemory):
         )
         whose = {"owner_kind": owner.kind.value, "owner_id": owner.id}
         if claim_id is not None:
-            claim = await self._parts.claims.get(Scope.steward_of(tenant_id), claim_id)
-            if claim.session.owner != owner:
-                raise InvalidArgument(f"claim {claim_id} is not {owner.id}'s", field="claim_id")
-            return {"what": "claim", **whose, "session_id": claim.session_id, "claim_id": claim_id, "words": words}
+            return {"what": "claim", **whose, "claim_id": checked_id("claim_id", claim_id), "words": words}
         if session_id is not None:
             return {"what": "session", **whose, "session_id": checked_id("session_id", session_id)}
         return {"what": "user", **whose}

@@ -15,21 +15,26 @@ from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import InputFormat, Turn
 from mnemon.engine.addressing import DEFAULT_AGENT, Visibility, addressed, one_of, source_of
 from mnemon.engine.bound import AsyncBoundMemory
-from mnemon.engine.build import Parts, redactor
+from mnemon.engine.build import redactor
+from mnemon.engine.doors import Doors
+from mnemon.engine.entries import AsyncEntries, Entries
+from mnemon.engine.graph import AsyncGraphView, Graphing
 from mnemon.engine.knowledge import Knowledge
 from mnemon.engine.models import LlmChoice
+from mnemon.engine.parts import Parts
 from mnemon.engine.recollection import Recollection
 from mnemon.engine.upkeep import Upkeep
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.govern import quotas
 from mnemon.pipelines.write.intake import Intake, take_in
-from mnemon.pipelines.write.order import LlmPolicy, Mode, Stages, Wait, WriteOrder
+from mnemon.pipelines.write.order import GraphPolicy, LlmPolicy, Mode, Stages, Wait, WriteOrder
 from mnemon.pipelines.write.source import Raw
 from mnemon.pipelines.write.telling import committed, told
 
 
-class AsyncMemory(Knowledge, Recollection, Upkeep):
-    """Long-term memory in a folder. `AsyncMemory("./data")`; `":memory:"` for a test."""
+class AsyncMemory(Entries, Graphing, Knowledge, Recollection, Upkeep):
+    """Long-term memory. `AsyncMemory("./data")`; `":memory:"` for a test; `AsyncMemory("http://host:8700", token=…)`
+    for one that a Memory Service keeps."""
 
     # --- writing
 
@@ -49,6 +54,8 @@ class AsyncMemory(Knowledge, Recollection, Upkeep):
         extract: bool = True,
         write_events: bool = True,
         write_facts: bool = True,
+        graph_upsert: bool = True,
+        graph_policy: GraphPolicy = "best_effort",
         overwrite_existing: bool = False,
         mode: Mode = "once",
         cleanup_on_failure: bool = False,
@@ -57,26 +64,35 @@ class AsyncMemory(Knowledge, Recollection, Upkeep):
         stages: Stages = "full",
         redact: bool | None = None,
         wait: Wait = "indexed",
+        memory_api: Mapping[str, Any] | None = None,
     ) -> SessionWriteResult:
         """Keep a conversation word for word, work out what is worth remembering, and make both findable.
 
         `turns` are canonical turns; anything else comes as `raw` (text, bytes, a `Path`, an open file, parsed data)
         with its `input_format`. `stages="off"` keeps every turn as it is; `"full"` denoises and judges first. A session
         that is complete is not written again: `mode="append"` adds the turns it has not seen, `overwrite_existing=True`
-        extracts anew. `extract=False` keeps the words only.
+        extracts anew. `extract=False` keeps the words only. `graph_upsert` tells the temporal graph of it too; with
+        `graph_policy="require"` a session the graph does not take is failed, not completed, and can be written again.
+        `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory Service.
         """
+        if memory_api is not None:
+            given = {name: value for name, value in locals().items() if name not in ("self", "memory_api")}
+            return await self._elsewhere(memory_api).session_write(**given)
         key, principals, scope = addressed(tenant_id, user_id, session_id, product_id, group_id, agent_id, visibility)
         for name, value, kind in (
             ("stages", stages, Stages),
             ("mode", mode, Mode),
             ("wait", wait, Wait),
             ("llm_policy", llm_policy, LlmPolicy),
+            ("graph_policy", graph_policy, GraphPolicy),
         ):
             one_of(name, value, get_args(kind))
         order = WriteOrder(
             extract=extract,
             write_events=write_events,
             write_facts=write_facts,
+            graph_upsert=graph_upsert,
+            graph_policy=graph_policy,
             stages=stages,
             mode=mode,
             overwrite=overwrite_existing,
@@ -87,6 +103,12 @@ class AsyncMemory(Knowledge, Recollection, Upkeep):
         )
         parts = self._open()
         asker = self._asker(llm, llm_policy) if extract else None
+        if parts.service is not None and wait == "archived" and asker is not None:
+            raise InvalidArgument(
+                "the service has not your model: write with wait='indexed', or let the service do it all "
+                "(POST /v1/sessions)",
+                field="wait",
+            )
         intake = await self._taken_in(turns, raw, input_format, stages, redact)
         try:
             await quotas.check(parts.index, parts.config.quotas, tenant_id, key.owner, intake.spool.count)
@@ -191,6 +213,11 @@ class AsyncMemory(Knowledge, Recollection, Upkeep):
     ) -> AsyncBoundMemory:
         """The message tools for one person: nothing they are asked can reach beyond this scope."""
         return AsyncBoundMemory(self._open, Scope.of(tenant_id, user_id, product_id, group_id))
+
+    def doors(self, scope: Scope) -> Doors:
+        """Everything a scope may do, for a surface that has one of its own."""
+        made = AsyncBoundMemory(self._open, scope), AsyncEntries(self._open, scope), AsyncGraphView(self._open, scope)
+        return Doors(*made)
 
 
 def _with_notices(result: SessionWriteResult, parts: Parts) -> SessionWriteResult:

@@ -8,8 +8,9 @@ from typing import Any
 
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.ports import LLM
-from mnemon.engine.config import LlmConfig, hint
+from mnemon.engine.config import LlmConfig
 from mnemon.engine.registry import driver
+from mnemon.logic.hints import hint
 from mnemon.pipelines.ask import Budget, OnePromptOnly, Rules
 
 # Small, cheap and good at following a schema; for any other the caller or the configuration says it.

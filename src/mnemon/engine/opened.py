@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.ports import Clock
-from mnemon.engine.build import EmbedderChoice, Parts, build
+from mnemon.engine.build import EmbedderChoice, build
 from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice
+from mnemon.engine.parts import Parts
+from mnemon.engine.remote import Service, build_remote
+from mnemon.logic.hints import hint
 from mnemon.pipelines.index.worker import Worker
 
 
@@ -26,11 +30,24 @@ class OpenMemory:
         config: Config | None = None,
         clock: Clock | None = None,
         for_rebuild: bool = False,
+        token: str = "",
+        signing_secret: str = "",
+        auth_headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
     ) -> None:
-        """`llm` is `"rules"` (no model, deterministic), `"openai:gpt-4o-mini"`, `{provider, model, api_key, base_url}`
+        """`place` is a folder, `":memory:"`, or a Memory Service (`"http://host:8700"`, entered with `token`).
+        `llm` is `"rules"` (no model, deterministic), `"openai:gpt-4o-mini"`, `{provider, model, api_key, base_url}`
         or a model of your own; left out, the platform's. `for_rebuild` opens an index built with another embedding
         model, so that `rebuild` can replace it."""
-        self._parts = build(place, config or Config.load(), embedder, llm, clock, for_rebuild)
+        config = config or Config.load()
+        if str(place).startswith(("http://", "https://")):
+            if embedder is not None or for_rebuild:
+                raise InvalidArgument("a service embeds and rebuilds for itself", field="embedder")
+            service = Service(str(place), token, signing_secret, auth_headers, timeout_s)
+            self._parts = build_remote(service, config, llm, clock)
+        else:
+            self._parts = build(place, config, embedder, llm, clock, for_rebuild)
+        self._services: dict[tuple[str, tuple[tuple[str, str], ...], float], Self] = {}
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
         self._for_rebuild = for_rebuild
@@ -60,18 +77,44 @@ class OpenMemory:
             self._working = asyncio.create_task(self._worker.run(parts.config.poll_interval_seconds))
         return parts
 
+    def _elsewhere(self, memory_api: Mapping[str, Any]) -> Self:
+        """The service one call names (`{base_url, auth_headers?, timeout_s?}`), with this memory's model."""
+        known = ("base_url", "auth_headers", "timeout_s")
+        for name in memory_api:
+            if name not in known:
+                raise InvalidArgument(f"memory_api has no field {name!r}{hint(str(name), known)}", field="memory_api")
+        if "base_url" not in memory_api:
+            raise InvalidArgument("memory_api needs base_url", field="memory_api.base_url")
+        headers = tuple(sorted((memory_api.get("auth_headers") or {}).items()))
+        key = (str(memory_api["base_url"]), headers, float(memory_api.get("timeout_s") or 60.0))
+        if key not in self._services:
+            self._services[key] = type(self)(
+                key[0],
+                llm=self._parts.llm,
+                config=self._parts.config,
+                clock=self._parts.clock,
+                auth_headers=dict(headers),
+                timeout_s=key[2],
+            )
+        return self._services[key]
+
     async def close(self) -> None:
         """Finish the job under way and let go of every file."""
         if self._closed:
             return
         self._closed = True
+        for other in self._services.values():
+            await other.close()
         if self._worker is not None and self._working is not None:
             self._worker.stop()
             with suppress(asyncio.CancelledError):
                 await self._working
         await self._parts.models.close_all()
-        for part in (self._parts.queue, self._parts.index, self._parts.embedder, self._parts.archive):
+        parts = self._parts
+        for part in (parts.queue, parts.index, parts.graph, parts.embedder, parts.archive):
             await part.close()
+        if self._parts.service is not None:
+            await self._parts.service.close()
         if self._parts.temporary is not None:
             self._parts.temporary.cleanup()
 

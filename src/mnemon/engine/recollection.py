@@ -8,14 +8,15 @@ from typing import Any, TypeVar, get_args
 
 from mnemon.contracts.errors import InvalidArgument, ModelNotConfigured
 from mnemon.contracts.filters import EVERYTHING, Range, Where
+from mnemon.contracts.memories import MODALITIES
 from mnemon.contracts.retrieval import PromptBudget, Rerank, RetrievalResult
 from mnemon.contracts.scope import Scope, checked_id
 from mnemon.engine.addressing import DEFAULT_AGENT, one_of
-from mnemon.engine.config import hint
 from mnemon.engine.models import LlmChoice
 from mnemon.engine.opened import OpenMemory
+from mnemon.logic.hints import hint
+from mnemon.logic.moments import moment_ms
 from mnemon.pipelines.ask import Asker
-from mnemon.pipelines.messages import moment_ms
 from mnemon.pipelines.retrieval.desk import Request
 from mnemon.pipelines.retrieval.retriever import Extras
 from mnemon.pipelines.retrieval.strategies import STRATEGIES
@@ -24,7 +25,6 @@ from mnemon.pipelines.write.order import LlmPolicy
 Options = TypeVar("Options", Rerank, PromptBudget)
 
 MAX_TOPK = 200
-MODALITIES = ("text", "image", "audio", "video", "structured", "clip_image", "clip")
 
 
 class Recollection(OpenMemory):
@@ -48,6 +48,7 @@ class Recollection(OpenMemory):
         llm: LlmChoice | None = None,
         llm_policy: LlmPolicy = "best_effort",
         agent_id: str | None = None,
+        memory_api: Mapping[str, Any] | None = None,
     ) -> RetrievalResult:
         """What is remembered that bears on the query, best first, with the words that prove it and how it was found.
 
@@ -55,8 +56,11 @@ class Recollection(OpenMemory):
         `budget` (`{top_k, max_tokens}`); `video_v1` looks through a lifelog. In a group private memories are left out
         unless `include_private`. `time_range` is `{gte?, gt?, lte?, lt?}`. `with_answer` lets a model answer from
         the evidence, `rerank={"enabled": True}` lets it put the hits in order; without a model `llm_policy="require"`
-        is an error, `"best_effort"` does without and says so.
+        is an error, `"best_effort"` does without and says so. `memory_api` asks another Memory Service this once.
         """
+        if memory_api is not None:
+            given = {name: value for name, value in locals().items() if name not in ("self", "memory_api")}
+            return await self._elsewhere(memory_api).retrieval(**given)
         one_of("strategy", strategy, tuple(STRATEGIES))
         one_of("llm_policy", llm_policy, get_args(LlmPolicy))
         if not isinstance(query, str) or not query.strip():
@@ -66,7 +70,7 @@ class Recollection(OpenMemory):
         ranking = _options("rerank", Rerank, rerank)
         scope = _asking(tenant_id, user_id, product_id, group_id, agent_id, include_private)
         request = Request(
-            query, scope, topk, _when(time_range), _kinds(modality), _options("budget", PromptBudget, budget)
+            query, scope, topk, _when(time_range), _kinds(modality), _options("budget", PromptBudget, budget), user_id
         )
         parts = self._open()
         extras = Extras(

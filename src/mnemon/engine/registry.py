@@ -11,8 +11,10 @@ from mnemon.contracts.errors import InvalidArgument, MissingExtra
 # "port:name" -> (module, attribute, extra that installs what it needs)
 _BUILT_IN: dict[str, tuple[str, str, str]] = {
     "archive:fs": ("mnemon.drivers.archive.fs", "FsArchive", ""),
+    "archive:remote": ("mnemon.drivers.archive.remote", "RemoteArchive", ""),
     "index:sqlite": ("mnemon.drivers.index.sqlite", "SqliteIndex", ""),
     "index:qdrant": ("mnemon.drivers.index.qdrant", "QdrantIndex", "qdrant"),
+    "graph:sqlite": ("mnemon.drivers.graph.sqlite", "SqliteGraph", ""),
     "queue:fs": ("mnemon.drivers.queue.fs", "FsQueue", ""),
     "queue:sqlite": ("mnemon.drivers.queue.sqlite", "SqliteQueue", ""),
     "embed:local": ("mnemon.drivers.embed.local", "LocalEmbedder", "local"),
@@ -36,10 +38,14 @@ def driver(port: str, name: str) -> Any:
             known = sorted(k.partition(":")[2] for k in _BUILT_IN if k.startswith(f"{port}:"))
             raise InvalidArgument(f"there is no {port} driver {name!r}; known: {', '.join(known)}", field=port)
         return next(iter(found)).load()
-    module, attribute, extra = _BUILT_IN[full]
+    return loaded(full, *_BUILT_IN[full])
+
+
+def loaded(what: str, module: str, attribute: str, extra: str) -> Any:
+    """Something that is imported only where it is used, or an error that says what to install for it."""
     try:
         return getattr(import_module(module), attribute)
     except ImportError as error:
         if extra and not (error.name or "").startswith("mnemon"):
-            raise MissingExtra(f"{full} needs an extra: pip install 'mnemon[{extra}]'", extra=extra) from error
+            raise MissingExtra(f"{what} needs an extra: pip install 'mnemon[{extra}]'", extra=extra) from error
         raise

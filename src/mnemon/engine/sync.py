@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.ports import Clock
+from mnemon.contracts.scope import Scope
 from mnemon.engine.bound import AsyncBoundMemory
-from mnemon.engine.build import EmbedderChoice, Parts
+from mnemon.engine.build import EmbedderChoice
 from mnemon.engine.config import Config
+from mnemon.engine.entries import AsyncEntries
+from mnemon.engine.graph import AsyncGraphView
 from mnemon.engine.memory import AsyncMemory
 from mnemon.engine.models import LlmChoice
+from mnemon.engine.parts import Parts
 
 P = ParamSpec("P")
 R = TypeVar("R")
+D = TypeVar("D")
 
 
 async def _contained(work: Coroutine[Any, Any, R]) -> tuple[R | None, BaseException | None]:
@@ -71,23 +77,27 @@ def _door(
     return call
 
 
+class _Bound(Generic[D]):
+    """A door bound to one person."""
+
+    def __init__(self, loop: _Loop, door: D, scope: Scope) -> None:
+        self._loop = loop
+        self._door = door
+        self.scope = scope
+
+
 def _bound_door(
-    method: Callable[Concatenate[AsyncBoundMemory, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[BoundMemory, P], R]:
+    method: Callable[Concatenate[D, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[_Bound[D], P], R]:
     @wraps(method)
-    def call(self: BoundMemory, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._loop.run(method(self._bound, *args, **kwargs))
+    def call(self: _Bound[D], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self._door, *args, **kwargs))
 
     return call
 
 
-class BoundMemory:
+class BoundMemory(_Bound[AsyncBoundMemory]):
     """Memory bound to one person: the four message tools, with no way to name anybody else."""
-
-    def __init__(self, loop: _Loop, bound: AsyncBoundMemory) -> None:
-        self._loop = loop
-        self._bound = bound
-        self.scope = bound.scope
 
     messages_list = _bound_door(AsyncBoundMemory.messages_list)
     lexical_search = _bound_door(AsyncBoundMemory.lexical_search)
@@ -96,8 +106,50 @@ class BoundMemory:
     attachment = _bound_door(AsyncBoundMemory.attachment)
 
 
+class GraphView(_Bound[AsyncGraphView]):
+    """Everything is asked and told within the scope; `since` and `start` count, `until` and `end` do not."""
+
+    upsert = _bound_door(AsyncGraphView.upsert)
+    events = _bound_door(AsyncGraphView.events)
+    event = _bound_door(AsyncGraphView.event)
+    entities = _bound_door(AsyncGraphView.entities)
+    resolve = _bound_door(AsyncGraphView.resolve)
+    timeline = _bound_door(AsyncGraphView.timeline)
+    evidences = _bound_door(AsyncGraphView.evidences)
+    timeslices = _bound_door(AsyncGraphView.timeslices)
+    explain_event = _bound_door(AsyncGraphView.explain_event)
+    explain_knowledge = _bound_door(AsyncGraphView.explain_knowledge)
+    states_current = _bound_door(AsyncGraphView.states_current)
+    states_at = _bound_door(AsyncGraphView.states_at)
+    states_changes = _bound_door(AsyncGraphView.states_changes)
+    pending_equivs = _bound_door(AsyncGraphView.pending_equivs)
+    approve = _bound_door(AsyncGraphView.approve)
+    reject = _bound_door(AsyncGraphView.reject)
+
+
+class BoundEntries(_Bound[AsyncEntries]):
+    """Entries within one scope, with no way to name anybody beyond it."""
+
+    write = _bound_door(AsyncEntries.write)
+    search = _bound_door(AsyncEntries.search)
+    update = _bound_door(AsyncEntries.update)
+    delete = _bound_door(AsyncEntries.delete)
+    rollback = _bound_door(AsyncEntries.rollback)
+    history = _bound_door(AsyncEntries.history)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundDoors:
+    """The bound doors of one scope: nothing they are asked can reach beyond it."""
+
+    messages: BoundMemory
+    entries: BoundEntries
+    graph: GraphView
+
+
 class Memory:
-    """Long-term memory in a folder. `Memory("./data")`; `":memory:"` for a test."""
+    """Long-term memory. `Memory("./data")`; `":memory:"` for a test; `Memory("http://host:8700", token=…)` for one that
+    a Memory Service keeps."""
 
     def __init__(
         self,
@@ -108,9 +160,22 @@ class Memory:
         config: Config | None = None,
         clock: Clock | None = None,
         for_rebuild: bool = False,
+        token: str = "",
+        signing_secret: str = "",
+        auth_headers: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
     ) -> None:
         self._memory = AsyncMemory(
-            place, llm=llm, embedder=embedder, config=config, clock=clock, for_rebuild=for_rebuild
+            place,
+            llm=llm,
+            embedder=embedder,
+            config=config,
+            clock=clock,
+            for_rebuild=for_rebuild,
+            token=token,
+            signing_secret=signing_secret,
+            auth_headers=auth_headers,
+            timeout_s=timeout_s,
         )
         self._loop = _Loop()
 
@@ -121,6 +186,12 @@ class Memory:
     session_write = _door(AsyncMemory.session_write)
     commit_session = _door(AsyncMemory.commit_session)
     retrieval = _door(AsyncMemory.retrieval)
+    write = _door(AsyncMemory.write)
+    search = _door(AsyncMemory.search)
+    update = _door(AsyncMemory.update)
+    delete = _door(AsyncMemory.delete)
+    rollback = _door(AsyncMemory.rollback)
+    history = _door(AsyncMemory.history)
     nodes = _door(AsyncMemory.nodes)
     node = _door(AsyncMemory.node)
     node_history = _door(AsyncMemory.node_history)
@@ -147,7 +218,31 @@ class Memory:
         self, tenant_id: str, user_id: str, product_id: str | None = None, group_id: str | None = None
     ) -> BoundMemory:
         """The message tools for one person: nothing they are asked can reach beyond this scope."""
-        return BoundMemory(self._loop, self._memory.bind(tenant_id, user_id, product_id, group_id))
+        bound = self._memory.bind(tenant_id, user_id, product_id, group_id)
+        return BoundMemory(self._loop, bound, bound.scope)
+
+    graph_upsert = _door(AsyncMemory.graph_upsert)
+
+    def graph(
+        self,
+        tenant_id: str,
+        user_id: str,
+        product_id: str | None = None,
+        group_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> GraphView:
+        """The temporal graph for one person: nothing it is asked can reach beyond this scope."""
+        view = self._memory.graph(tenant_id, user_id, product_id, group_id, agent_id)
+        return GraphView(self._loop, view, view.scope)
+
+    def doors(self, scope: Scope) -> BoundDoors:
+        """Everything a scope may do, for a surface that has one of its own."""
+        doors = self._memory.doors(scope)
+        return BoundDoors(
+            BoundMemory(self._loop, doors.messages, scope),
+            BoundEntries(self._loop, doors.entries, scope),
+            GraphView(self._loop, doors.graph, scope),
+        )
 
     def close(self) -> None:
         """Finish the job under way and let go of every file."""

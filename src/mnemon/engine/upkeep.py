@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.filters import EVERYTHING, Eq, every
 from mnemon.contracts.jobs import Job, JobStatus
 from mnemon.contracts.reports import IndexBatchResult, VerifyReport
 from mnemon.contracts.results import ExportResult, ImportResult, RebuildResult, RepairResult, Status
@@ -26,14 +26,14 @@ class Upkeep(OpenMemory):
     async def repair(self, tenant_id: str | None = None) -> RepairResult:
         """Finish what a crash cut off, and index what the index lacks."""
         parts = self._open()
-        result = await mending.repair(parts.archive, parts.indexer, parts.queue, tenant_id)
+        result = await mending.repair(parts.archive, parts.replicas, parts.queue, tenant_id)
         await self.run_jobs()
         return result
 
     async def rebuild(self, *, restart: bool = False, progress: rebuilding.Progress | None = None) -> RebuildResult:
         """Make the index anew from the archive, with the embedder of this memory."""
         parts = self._open()
-        return await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, progress, restart)
+        return await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, parts.graph, progress, restart)
 
     async def export(
         self, path: str | Path, *, tenant_id: str | None = None, user_id: str | None = None
@@ -49,7 +49,8 @@ class Upkeep(OpenMemory):
         tenants, report = await moving.load(parts.archive, Path(path))
         queued = 0
         for tenant in tenants:
-            queued += (await mending.queue_stale(parts.archive, parts.indexer, parts.queue, tenant))[0]
+            await parts.entries.follower.catch_up(tenant)
+            queued += (await mending.queue_stale(parts.archive, parts.replicas, parts.queue, tenant))[0]
         await self.run_jobs()
         return ImportResult(
             tuple(tenants), report.added, report.already_there, report.sessions, tuple(report.conflicts), queued
@@ -76,10 +77,10 @@ class Upkeep(OpenMemory):
         """A failed job, once more from the start."""
         return await self._open().queue.retry(job_id)
 
-    async def status(self) -> Status:
-        """What there is, how it is found, and what waits."""
+    async def status(self, tenant_id: str | None = None) -> Status:
+        """What there is, of all tenants or of one, how it is found, and what waits."""
         parts = self._open()
-        tenants = [t async for t in parts.archive.tenants()]
+        tenants = [t async for t in parts.archive.tenants()] if tenant_id is None else [tenant_id]
         sessions = turns = 0
         for tenant in tenants:
             async for record in parts.archive.sessions(Scope.steward_of(tenant)):
@@ -91,7 +92,7 @@ class Upkeep(OpenMemory):
             tenants=len(tenants),
             sessions=sessions,
             turns=turns,
-            entries=info.entries,
+            entries=info.entries if tenant_id is None else await self._entries_of(tenant_id),
             claims=await self._counted(tenants, CLAIM),
             nodes=await self._counted(tenants, CHUNK),
             index=parts.config.index_url.partition("://")[0],
@@ -102,6 +103,9 @@ class Upkeep(OpenMemory):
             building=info.building,
             warnings=parts.warnings,
         )
+
+    async def _entries_of(self, tenant_id: str) -> int:
+        return await self._parts.index.count(Scope.steward_of(tenant_id), EVERYTHING)
 
     async def _counted(self, tenants: Sequence[str], kind: str) -> int:
         where = every(Eq("kind", kind), Eq("level", 0)) if kind == CHUNK else Eq("kind", kind)

@@ -79,7 +79,7 @@ def place_of(order: OrderBy, cursor: str) -> Place:
     name, at, position, id_ = from_cursor(cursor, 4)
     if name != order:
         raise BadCursor(f"this cursor belongs to a listing ordered by {name}, not {order}", field="cursor")
-    if not (_is_number(at) and _is_number(position) and is_text(id_)):
+    if not (is_number(at) and is_number(position) and is_text(id_)):
         raise foreign_cursor()
     return Place(at, position, id_)
 
@@ -92,5 +92,5 @@ def is_text(value: object) -> bool:
         return False
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63

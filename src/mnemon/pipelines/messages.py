@@ -15,10 +15,11 @@ from mnemon.contracts.filters import Eq, OrderBy, Range, Where, every
 from mnemon.contracts.ports import Archive, Clock, Embedder, Index
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
 from mnemon.contracts.scope import Scope
-from mnemon.contracts.turns import Role, epoch_ms, parse_time
+from mnemon.contracts.turns import Role
 from mnemon.logic.admission import unit
 from mnemon.logic.lexical import highlights, parse
 from mnemon.logic.listing import foreign_cursor, from_cursor, is_text, to_cursor
+from mnemon.logic.moments import moment_ms
 from mnemon.pipelines.index.projection import TURN
 from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
 
@@ -161,17 +162,6 @@ def _known(name: str, given: Any, known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
             raise InvalidArgument(f"{name} has no field {key!r}; known: {', '.join(known)}", field=f"{name}.{key}")
-
-
-def moment_ms(name: str, moment: Moment | None) -> int | None:
-    if moment is None:
-        return None
-    if isinstance(moment, datetime):
-        return epoch_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    try:
-        return epoch_ms(parse_time(moment))
-    except (ValueError, TypeError):
-        raise InvalidArgument(f"{name} must be an ISO 8601 time such as 2026-01-31T08:00:00Z", field=name) from None
 
 
 def _page_size(size: int) -> int:

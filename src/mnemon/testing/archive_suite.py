@@ -938,6 +938,46 @@ class ArchiveContract(ArchiveOpened):
         report = await archive.verify(STEWARD)
         assert (report.defects, report.log_lines) == ([], 6)
 
+    async def test_a_log_is_written_on_only_from_where_its_writer_knows_it(self, archive: Archive) -> None:
+        await archive.append_log(ANN, "entries", [{"n": 1}], expect=0)
+        with pytest.raises(VersionConflict) as late:
+            await archive.append_log(BOB, "entries", [{"n": 2}], expect=0)
+        assert late.value.last == 1
+        await archive.append_log(BOB, "entries", [{"n": 2}], expect=late.value.last)
+        assert [line.body for line in await archive.read_log(STEWARD, "entries")] == [{"n": 1}, {"n": 2}]
+
+    async def test_one_line_of_many_is_read_alone(self, archive: Archive, archive_factory: ArchiveFactory) -> None:
+        await archive.append_log(ANN, "entries", [{"n": n} for n in range(1, 301)])
+        for seq in (300, 1, 64, 65, 66, 128, 129):
+            (line,) = await archive.read_log(STEWARD, "entries", seq - 1, 1)
+            assert (line.seq, line.body) == (seq, {"n": seq})
+        other = archive_factory("one")
+        await other.append_log(ANN, "entries", [{"n": 301}])
+        assert [line.seq for line in await archive.read_log(STEWARD, "entries", 299)] == [300, 301]
+        await other.close()
+
+    async def test_a_forgotten_line_leaves_nothing_but_its_place(
+        self, archive: Archive, archive_factory: ArchiveFactory
+    ) -> None:
+        words = "青花瓷 the blue vase"
+        await archive.append_log(ANN, "entries", [{"n": n, "text": words if n % 2 else "plain"} for n in range(1, 6)])
+        assert await archive.forget_log(STEWARD, "entries", [1, 3, 5, 99], "forgotten") == 3
+        assert await archive.forget_log(STEWARD, "entries", [1, 3, 5], "forgotten") == 0, "once is enough"
+        assert await archive.forget_log(STEWARD, "entries", [], "forgotten") == 0
+        assert await archive.forget_log(Scope.steward_of("other"), "entries", [1], "forgotten") == 0
+        assert [line.seq for line in await archive.read_log(STEWARD, "entries")] == [2, 4]
+        assert [line.seq for line in await archive.read_log(STEWARD, "entries", 2, 1)] == [4]
+        kept = [chunk async for _, chunk in archive.dump(STEWARD)]
+        assert words.encode() not in b"".join(kept)
+        other = archive_factory("one")
+        assert [line.seq for line in await other.append_log(ANN, "entries", [{"n": 6}], expect=5)] == [6]
+        assert [line.seq for line in await archive.read_log(STEWARD, "entries", 4)] == [6]
+        with pytest.raises(PermissionDenied):
+            await archive.forget_log(ANN, "entries", [2], "forgotten")
+        report = await archive.verify(STEWARD)
+        assert (report.defects, report.log_lines) == ([], 6)
+        await other.close()
+
     async def test_many_writers_keep_one_log(self, archive: Archive, archive_factory: ArchiveFactory) -> None:
         other = archive_factory("one")
         await asyncio.gather(

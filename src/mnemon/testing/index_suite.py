@@ -91,6 +91,10 @@ WORDS: dict[str, tuple[Any, ...]] = {
     "kept": (True, False),
     "tags": (["a"], ["a", "b"], ["b", "c"], []),
     "topic_path": (["生活", "旅行"], ["工作"], ("生活",)),
+    "time_bucket": (["2026-03"], ["2026-03", "2026-03-01"]),
+    "ttl": (0, 60, 86_400),
+    "memory_scope": ("notes", "*", "%"),
+    "folded": ("a", "b"),
 }
 
 
@@ -761,6 +765,11 @@ class IndexContract:
         assert await sees(app.narrowed("any", ["u:bob"])) == set()
         assert await sees(app.narrowed("any", [])) == await sees(app.narrowed("all", [])) == set()
         assert await sees(STEWARD.narrowed("any", ["u:bob"])) == {"bob"}
+        assert await sees(app.narrowed("within", ["u:alice", "p:app"])) == {"u", "up", "p"}
+        assert await sees(app.narrowed("within", ["u:alice", "u:bob"])) == {"u"}
+        assert await sees(app.narrowed("within", [])) == await sees(app.narrowed("within", ["*"])) == set()
+        assert await sees(app.narrowed("any", ["p:app"]).narrowed("within", ["p:app"])) == {"p"}
+        assert await sees(STEWARD.narrowed("within", ["u:bob", "u:alice"])) == {"u", "bob"}
 
     async def test_principals_that_look_alike_are_not_alike(self, index: Index) -> None:
         rows = [entry(f"e{i}", "words", (who,), FIRST_AXIS) for i, who in enumerate(LOOKALIKES)]

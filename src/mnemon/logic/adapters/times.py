@@ -24,10 +24,10 @@ def utc_time(value: object, place: Place) -> str | None:
         if isinstance(value, str):
             digits = value.strip()
             if digits.isascii() and digits.isdigit() and 9 <= len(digits) <= 20:
-                return iso_utc(_from_epoch(int(digits)))
+                return iso_utc(from_epoch(int(digits)))
             return iso_utc(parse_time(value))
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return iso_utc(_from_epoch(value))
+            return iso_utc(from_epoch(value))
     except (ValueError, OverflowError):
         pass
     raise place.wrong(value, _EXPECTED)
@@ -40,7 +40,7 @@ def first_time(data: Data, keys: tuple[str, ...], place: Place) -> str | None:
     return None
 
 
-def _from_epoch(value: float) -> datetime:
+def from_epoch(value: float) -> datetime:
     """Above each bound the number is no plausible time in the next coarser unit (1e11 seconds is the year 5138)."""
     size = abs(value)
     if size >= 1e17:

@@ -20,9 +20,9 @@ from mnemon.logic.governance import governed
 from mnemon.logic.language import language_of
 from mnemon.logic.policies import Change, plan
 from mnemon.logic.shelves import filed_key, node_key
-from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.index.projection import CLAIM, claim_of
 from mnemon.pipelines.index.reading import scroll_shown
+from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.write.applying import PAUSE_S, TRIES
 from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.placing import change_for, changed_by
@@ -32,7 +32,7 @@ from mnemon.pipelines.write.placing import change_for, changed_by
 class ClaimKeeper:
     archive: Archive
     index: Index
-    indexer: Indexer
+    replicas: Replicas
     clock: Clock
 
     async def listed(
@@ -130,11 +130,11 @@ class ClaimKeeper:
     async def take_from_sessions(self, scope: Scope, claims: Sequence[Claim]) -> None:
         for session in dict.fromkeys(c.session for c in claims):
             gone = {c.claim_id for c in claims if c.session == session}
-            await self.archive.put_claims(scope, session, [], gone=gone)
+            await self.archive.put_claims(scope, session, [], gone=sorted(gone))
             await self._turn_page(scope, session, lambda r, gone=gone: {
                 "claim_ids": tuple(i for i in r.claim_ids if i not in gone)
             })  # fmt: skip
-            await self.indexer.index_session(session)
+            await self.replicas.bring_up(session)
 
     async def put(self, scope: Scope, claims: Sequence[Claim], reason: str) -> None:
         """Claims of one session as they are now, into its file, their nodes and the index."""
@@ -143,7 +143,7 @@ class ClaimKeeper:
             await self._refile(scope, change_for(key, here, frozenset()), reason)
         await self.archive.put_claims(scope, claims[0].session, claims)
         await self._turn_page(scope, claims[0].session, lambda r: {})
-        await self.indexer.index_session(claims[0].session)
+        await self.replicas.bring_up(claims[0].session)
 
     def _vouched(self, claim: Claim) -> Claim:
         """With a person behind it; its life is counted from when it was learnt."""
@@ -176,9 +176,9 @@ class ClaimKeeper:
                 continue
             others = changed_by([made], {c.claim_id for c in change.incoming})
             await settle_others(self.archive, scope, others)
-            await self.indexer.index_node(change.key)
+            await self.replicas.index_node(change.key)
             for key in dict.fromkeys(c.session for c in others):
-                await self.indexer.index_session(key)
+                await self.replicas.bring_up(key)
             return True
         raise VersionConflict(f"others keep changing {change.key.uri}; try again", uri=change.key.uri)
 

@@ -16,7 +16,7 @@ from mnemon.contracts.errors import NotFound
 from mnemon.contracts.filters import EVERYTHING, Eq, In, every
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.nodes import NodeKey
-from mnemon.contracts.ports import Archive, Clock, Embedder, Index, Queue
+from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
 from mnemon.contracts.results import ForgetReceipt
 from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
@@ -24,7 +24,9 @@ from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import stable_id, turn_id
 from mnemon.logic.memo import forget_everything
 from mnemon.logic.shelves import key_at
+from mnemon.pipelines.entries.forgetting import forget_entries, uncache_entries
 from mnemon.pipelines.govern.claims import ClaimKeeper
+from mnemon.pipelines.graph.projection import origins_of
 from mnemon.pipelines.index.projection import TURN
 from mnemon.pipelines.index.worker import LEASE
 
@@ -51,6 +53,12 @@ class Forgetter:
 
     async def forget(self, tenant_id: str, target: dict[str, Any]) -> ForgetReceipt:
         """`target` says what, and whose: a claim, a session, an owner, or the whole tenant."""
+        if target["what"] == "claim":
+            claim = await self.keeper.get(Scope.steward_of(tenant_id), target["claim_id"])
+            if (claim.owner_kind.value, claim.owner_id) != (target["owner_kind"], target["owner_id"]):
+                # In the words for one that is nowhere: whether somebody else has it is nobody's business.
+                raise NotFound(f"no claim {claim.claim_id} in this scope", claim_id=claim.claim_id)
+            target = {**target, "session_id": claim.session_id}
         job = Job(f"delete-{uuid.uuid4().hex}", JobKind.DELETE, tenant_id, target)
         await self.queue.put([job], claim_by=self.worker, lease=LEASE)
         receipt = await self.carry_out(job)
@@ -76,6 +84,7 @@ class Forgetter:
             else:
                 await self._claim(scope, key, target["claim_id"], target["words"], out)
         await self.index.purge()
+        await self._graph.purge()
         forget_everything()
         if what != "tenant":
             # By a fingerprint: the ledger outlives what it speaks of.
@@ -84,6 +93,10 @@ class Forgetter:
         left = await self._left(scope, what, owner, target)
         removed = {name: n for name, n in sorted(out.counts.items()) if n}
         return ForgetReceipt(what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left))
+
+    @property
+    def _graph(self) -> Graph:
+        return self.keeper.replicas.grapher.graph
 
     # --- each kind
 
@@ -100,6 +113,7 @@ class Forgetter:
             out.counts["turns"] += await self.archive.forget_turns(scope, key, sorted(turns), "forgotten")
             rows = In("id", tuple(turn_id(key, i) for i in sorted(turns)))
             out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
+            await self.keeper.replicas.project(key, anew=True)
 
     async def _session(self, scope: Scope, key: SessionKey, out: _Gone, job: Job) -> None:
         await self._take_out(scope, key.owner, await self._claims(scope, key), out)
@@ -107,19 +121,23 @@ class Forgetter:
         with suppress(NotFound):
             out.counts.update(await self.archive.erase_session(scope, key, "forgotten"))
         out.counts["index_rows"] += await self.index.delete(scope, Eq("uri", key.uri))
+        out.counts["graph_rows"] += await self._graph.drop(scope, origins_of(key))
         about = {"owner_kind": key.owner.kind.value, "owner_id": key.owner.id, "session_id": key.session_id}
         out.counts["jobs"] += await self._drop_jobs(job, about)
 
     async def _owner(self, scope: Scope, owner: Owner, out: _Gone, job: Job) -> None:
-        uris: list[str] = []
-        async for record in self.archive.sessions(scope, owner):
-            uris.append(record.key.uri)
+        sessions = [record.key async for record in self.archive.sessions(scope, owner)]
+        uris = [key.uri for key in sessions]
         uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
         await self._uncache_owner(scope, owner, out)
+        out.counts += await forget_entries(self.archive, self.embedder, scope.tenant_id, owner.principal)
         theirs = scope.narrowed("any", [owner.principal])
         out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
         if uris:
             out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(uris)))
+        out.counts["graph_rows"] += await self._graph.erase(theirs)
+        told = [origin for key in sessions for origin in origins_of(key)]
+        out.counts["graph_rows"] += await self._graph.drop(scope, told)
         out.counts.update(await self.archive.erase_owner(scope, owner))
         about = {"owner_kind": owner.kind.value, "owner_id": owner.id}
         out.counts["jobs"] += await self._drop_jobs(job, about)
@@ -127,7 +145,9 @@ class Forgetter:
     async def _tenant(self, scope: Scope, out: _Gone, job: Job) -> None:
         async for owner in self.archive.owners(scope):
             await self._uncache_owner(scope, owner, out)
+        out.counts["cached_vectors"] += await uncache_entries(self.archive, self.embedder, scope.tenant_id)
         out.counts["index_rows"] += await self.index.delete(scope, EVERYTHING)
+        out.counts["graph_rows"] += await self._graph.erase(scope)
         out.counts.update(await self.archive.erase_tenant(scope))
         out.counts["jobs"] += await self._drop_jobs(job, {})
 
@@ -236,11 +256,16 @@ class Forgetter:
         if what == "tenant":
             if n := await self.index.count(scope, EVERYTHING):
                 yield f"{n} index rows"
+            if n := sum((await self._graph.count(scope)).values()):
+                yield f"{n} graph rows"
             async for found in self.archive.owners(scope):
                 yield found.space
         elif what == "user" and owner is not None:
-            if n := await self.index.count(scope.narrowed("any", [owner.principal]), EVERYTHING):
+            theirs = scope.narrowed("any", [owner.principal])
+            if n := await self.index.count(theirs, EVERYTHING):
                 yield f"{n} index rows"
+            if n := sum((await self._graph.count(theirs)).values()):
+                yield f"{n} graph rows"
             async for record in self.archive.sessions(scope, owner):
                 yield record.key.uri
         elif owner is not None:

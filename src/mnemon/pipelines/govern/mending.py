@@ -10,12 +10,20 @@ from mnemon.contracts.reports import Repair
 from mnemon.contracts.results import RepairResult
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
-from mnemon.pipelines.index.catchup import orphan_nodes, orphans, stale_nodes, stale_sessions
-from mnemon.pipelines.index.indexing import Indexer
+from mnemon.pipelines.entries.following import Follower
+from mnemon.pipelines.index.catchup import (
+    orphan_nodes,
+    orphans,
+    orphans_in_graph,
+    stale_in_graph,
+    stale_nodes,
+    stale_sessions,
+)
 from mnemon.pipelines.jobs import index_job, node_job
+from mnemon.pipelines.replicas import Replicas
 
 
-async def repair(archive: Archive, indexer: Indexer, queue: Queue, tenant_id: str | None) -> RepairResult:
+async def repair(archive: Archive, replicas: Replicas, queue: Queue, tenant_id: str | None) -> RepairResult:
     recovered = await queue.recover()
     repairs: list[Repair] = []
     sessions = nodes = 0
@@ -25,20 +33,28 @@ async def repair(archive: Archive, indexer: Indexer, queue: Queue, tenant_id: st
         async for record in archive.sessions(scope):
             repairs += await _vouch(archive, scope, record)
         for uri in [
-            *await orphans(archive, indexer.index, tenant),
-            *await orphan_nodes(archive, indexer.index, tenant),
+            *await orphans(archive, replicas.indexer.index, tenant),
+            *await orphan_nodes(archive, replicas.indexer.index, tenant),
         ]:
-            await indexer.index.delete(scope, Eq("uri", uri))
+            await replicas.indexer.index.delete(scope, Eq("uri", uri))
             repairs.append(Repair(uri, "removed from the index: the archive does not hold it"))
-        more = await queue_stale(archive, indexer, queue, tenant)
+        graph = replicas.grapher.graph
+        for origin in await orphans_in_graph(archive, graph, tenant):
+            await graph.drop(scope, [origin])
+            repairs.append(Repair(origin, "removed from the graph: the archive does not hold it"))
+        if lines := await Follower(archive, replicas.indexer.index, replicas.indexer.embedder, graph).mend(tenant):
+            repairs.append(Repair(f"entries of {tenant}", f"indexed {lines} changes the index did not hold"))
+        more = await queue_stale(archive, replicas, queue, tenant)
         sessions, nodes = sessions + more[0], nodes + more[1]
     return RepairResult(tuple(repairs), sessions, recovered, nodes)
 
 
-async def queue_stale(archive: Archive, indexer: Indexer, queue: Queue, tenant_id: str) -> tuple[int, int]:
+async def queue_stale(archive: Archive, replicas: Replicas, queue: Queue, tenant_id: str) -> tuple[int, int]:
     """A job for every session and every node the index does not hold as the archive does."""
-    sessions = [index_job(r.key) async for r in stale_sessions(archive, indexer.index, tenant_id)]
-    nodes = [node_job(key) async for key in stale_nodes(archive, indexer.index, tenant_id)]
+    stale = {r.key async for r in stale_sessions(archive, replicas.indexer.index, tenant_id)}
+    stale |= {r.key async for r in stale_in_graph(archive, replicas.grapher, tenant_id)}
+    sessions = [index_job(key) for key in sorted(stale)]
+    nodes = [node_job(key) async for key in stale_nodes(archive, replicas.indexer.index, tenant_id)]
     if sessions or nodes:
         await queue.put([*sessions, *nodes])
     return len(sessions), len(nodes)

@@ -14,10 +14,10 @@ from mnemon.contracts.ports import Archive, Queue
 from mnemon.contracts.scope import Owner, Scope
 from mnemon.logic.policies import claims_in
 from mnemon.logic.shelves import slug
-from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.index.projection import CHUNK
 from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import node_job, node_of
+from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.write.commit import settle_others
 
 
@@ -25,7 +25,7 @@ from mnemon.pipelines.write.commit import settle_others
 class NodeKeeper:
     archive: Archive
     queue: Queue
-    indexer: Indexer
+    replicas: Replicas
     worker: str
 
     async def listed(self, scope: Scope, owner: Owner, shelf: Shelf | None = None) -> list[NodeSummary]:
@@ -69,7 +69,7 @@ class NodeKeeper:
         if rows != node.metadata.get("claims", []):
             await self.archive.write_metadata(scope, to, {**node.metadata, "claims": rows})
         await settle_others(self.archive, scope, claims)
-        await self.indexer.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri)))
-        await self.indexer.index_node(to)
+        await self.replicas.indexer.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri)))
+        await self.replicas.index_node(to)
         for session in dict.fromkeys(c.session for c in claims):
-            await self.indexer.index_session(session)
+            await self.replicas.bring_up(session)

@@ -10,6 +10,7 @@ from mnemon.contracts.reports import Defect, VerifyReport
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.logic.ids import turn_id
+from mnemon.pipelines.entries.following import is_behind
 from mnemon.pipelines.index.catchup import orphan_nodes, orphans, stale_nodes
 from mnemon.pipelines.index.projection import CLAIM, TURN, claim_of
 
@@ -36,6 +37,8 @@ async def verify(archive: Archive, index: Index | None, tenant_id: str | None) -
             whole.notes.append(Defect(uri, "index_orphan", "the index knows a session the archive does not"))
         for uri in await orphan_nodes(archive, index, tenant):
             whole.notes.append(Defect(uri, "index_orphan", "the index knows a memory the archive does not"))
+        if await is_behind(archive, index, tenant):
+            whole.notes.append(Defect(f"entries of {tenant}", "index_stale", "the index lacks the last of them"))
         async for key in stale_nodes(archive, index, tenant):
             whole.notes.append(Defect(key.uri, "index_stale", "the index does not hold this memory as it is"))
     return whole

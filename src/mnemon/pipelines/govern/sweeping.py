@@ -18,9 +18,10 @@ from mnemon.contracts.ports import Archive, Clock, Index
 from mnemon.contracts.results import SweepResult
 from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.turns import epoch_ms
+from mnemon.pipelines.entries.writing import EntryWriter
 from mnemon.pipelines.govern.claims import ClaimKeeper
-from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.index.projection import CLAIM, TURN, claim_of
+from mnemon.pipelines.replicas import Replicas
 
 _PAGE = 500
 
@@ -29,8 +30,9 @@ _PAGE = 500
 class Sweeper:
     archive: Archive
     index: Index
-    indexer: Indexer
+    replicas: Replicas
     keeper: ClaimKeeper
+    entries: EntryWriter
     clock: Clock
     grace: timedelta
 
@@ -45,7 +47,8 @@ class Sweeper:
         scope, now = Scope.steward_of(tenant_id), self.clock.now()
         excluded, removed = await self._claims(scope, now)
         turns = await self._turns(scope, now)
-        return SweepResult(excluded, removed, *turns)
+        entries = await self.entries.sweep(tenant_id, now - self.grace)
+        return SweepResult(excluded, removed, *turns, entries)
 
     async def _claims(self, scope: Scope, now: datetime) -> tuple[int, int]:
         over: list[Claim] = []
@@ -86,7 +89,7 @@ class Sweeper:
         return sum(map(len, over.values())), sum(map(len, gone.values()))
 
     async def _hidden(self, entry: Entry) -> Entry:
-        vector = (await self.indexer.embedder.embed_texts([entry.text]))[0].dense_vector
+        vector = (await self.replicas.indexer.embedder.embed_texts([entry.text]))[0].dense_vector
         fields = {**entry.fields, "state": ClaimState.EXPIRED.value, "published": False}
         return replace(entry, fields=fields, vector=vector)
 
@@ -95,6 +98,7 @@ class Sweeper:
         with suppress(NotFound):  # forgotten meanwhile
             await self.archive.forget_turns(scope, key, ids, "expired")
         await self.index.delete(scope, every(Eq("kind", TURN), In("id", tuple(e.id for e in entries))))
+        await self.replicas.project(key, anew=True)
 
     async def _found(self, scope: Scope, where: Where) -> AsyncIterator[Entry]:
         cursor: str | None = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mnemon.contracts.ports import Archive, Embedder, Index
+from mnemon.contracts.ports import Archive, Embedder, Graph, Index
 from mnemon.contracts.results import RebuildResult
 from mnemon.contracts.scope import Scope
+from mnemon.pipelines.entries.following import Follower
 from mnemon.pipelines.index.catchup import stale_nodes, stale_sessions
 from mnemon.pipelines.index.indexing import Indexer
 
@@ -16,7 +17,12 @@ Progress = Callable[[int, int, int], None]
 
 
 async def rebuild(
-    archive: Archive, index: Index, embedder: Embedder, progress: Progress | None = None, restart: bool = False
+    archive: Archive,
+    index: Index,
+    embedder: Embedder,
+    graph: Graph,
+    progress: Progress | None = None,
+    restart: bool = False,
 ) -> RebuildResult:
     """Resumable: sessions an interrupted rebuild has finished are not done again. The old index answers meanwhile."""
     begun = time.monotonic()
@@ -41,6 +47,7 @@ async def rebuild(
                 entries += await indexer.index_session(record.key)
             async for node in stale_nodes(archive, fresh, tenant):
                 await indexer.index_node(node)
+            await Follower(archive, fresh, embedder, graph).catch_up(tenant)
         await fresh.finish_rebuild()
     finally:
         await fresh.close()

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from mnemon.contracts.errors import MnemonError, NotFound
 from mnemon.contracts.jobs import Job, JobKind
-from mnemon.contracts.ports import Queue
+from mnemon.contracts.ports import Holds, Queue
 from mnemon.contracts.reports import IndexBatchResult
 
 LEASE = timedelta(minutes=5)
@@ -25,7 +25,7 @@ Handler = Callable[[Job], Awaitable[None]]
 
 
 @asynccontextmanager
-async def lease_kept(queue: Queue, worker: str, job_ids: Iterable[str]) -> AsyncIterator[set[str]]:
+async def lease_kept(queue: Holds, worker: str, job_ids: Iterable[str]) -> AsyncIterator[set[str]]:
     """While this lasts the jobs stay the worker's, however long they take; take an id out when its job is settled."""
     held = set(job_ids)
 

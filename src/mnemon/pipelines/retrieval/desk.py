@@ -10,23 +10,27 @@ from typing import Any, TypeVar
 
 from mnemon.contracts.entries import Ask, Entry, Hit, Vector
 from mnemon.contracts.errors import MnemonError
-from mnemon.contracts.filters import EVERYTHING, Eq, Where, every, matches
+from mnemon.contracts.filters import EVERYTHING, Eq, In, Where, every, matches
 from mnemon.contracts.ports import Embedder, Index
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.retrieval import ExecutedCall, PromptBudget, RetrievalHit
 from mnemon.contracts.scope import Scope
-from mnemon.pipelines.index.projection import CLAIM, TURN
+from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, KINDS, SEMANTIC
 from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
 
 T = TypeVar("T")
 
-TURNS = every(Eq("kind", TURN), Eq("domain", "dialog"), Eq("modality", "text"), Eq("kept", True))
-CLAIMS = every(Eq("kind", CLAIM), Eq("domain", "dialog"), Eq("modality", "text"), Eq("state", "active"))
+_DIALOG = every(Eq("domain", "dialog"), Eq("modality", "text"))
+# What was said, and what is known of it; each also where it came in through `write`. A fact from outside may have no
+# words here that prove it: where turns are served, so is it.
+TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, Eq("kept", True))
+SERVED = every(In("kind", (*KINDS[EPISODIC], SEMANTIC)), _DIALOG, Eq("kept", True))
+FACTS = every(In("kind", KINDS[SEMANTIC]), _DIALOG, Eq("state", ACTIVE))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`when` narrows everything to a stretch of time."""
+    """`when` narrows everything to a stretch of time. `user_id` is who asks, also where it is a group's memories."""
 
     query: str
     scope: Scope
@@ -34,6 +38,7 @@ class Request:
     when: Where = EVERYTHING
     modality: tuple[str, ...] = ()
     budget: PromptBudget = field(default_factory=PromptBudget)
+    user_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

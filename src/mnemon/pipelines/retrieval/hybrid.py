@@ -11,14 +11,14 @@ import numpy as np
 from mnemon.contracts.entries import Entry, Hit
 from mnemon.contracts.filters import And, Eq, In, Or, every
 from mnemon.contracts.retrieval import RetrievalHit, Share
-from mnemon.logic.ids import turn_id
 from mnemon.logic.retrieval.choosing import in_order, spread
 from mnemon.logic.retrieval.features import FEATURES, Candidate, Table, tabled
 from mnemon.logic.retrieval.ranking_data import Pool, RankingData, ranking_data
 from mnemon.logic.retrieval.understanding import Understood, understand
-from mnemon.pipelines.index.projection import claim_of
-from mnemon.pipelines.retrieval.desk import CLAIMS, TURNS, Desk, Found, Request
-from mnemon.pipelines.retrieval.showing import shown, whole
+from mnemon.pipelines.entries.projection import SEMANTIC
+from mnemon.pipelines.retrieval.citing import cited, entities_of
+from mnemon.pipelines.retrieval.desk import FACTS, SERVED, TURNS, Desk, Found, Request
+from mnemon.pipelines.retrieval.showing import shown, shown_id, whole
 
 _LEAST_SHARE = 0.005
 
@@ -39,7 +39,7 @@ async def find(request: Request, desk: Desk) -> Found:
 async def gathered(request: Request, desk: Desk, data: RankingData) -> tuple[Understood, Table | None]:
     """What the question says, and every turn that may answer it with all reasons for it; None where there is none."""
     pool = data.pool
-    where = every(TURNS, request.when)
+    where = every(SERVED, request.when)
     asked = understand(request.query, desk.now, data.forms)
     words = await desk.holding("word_search", asked.words, where, pool.words)
     asked = understand(request.query, desk.now, data.forms, _speakers(words))
@@ -48,10 +48,10 @@ async def gathered(request: Request, desk: Desk, data: RankingData) -> tuple[Und
         words = await desk.holding("word_search", asked.words, where, pool.words)
     vector = await desk.embedded(asked.as_said)
     meaning = await desk.near("meaning_search", vector, where, pool.meaning)
-    facts = await desk.near("fact_search", vector, every(CLAIMS, request.when), pool.facts)
-    cited = _cited([*facts, *await _second_hop(request, desk, facts, pool)])
-    found = _joined(words, meaning, cited)
-    found |= await _unfound(request, desk, found, cited)
+    facts = await desk.near("fact_search", vector, every(FACTS, request.when), pool.facts)
+    by_facts = await _cited(desk, [*facts, *await _second_hop(request, desk, facts, pool)])
+    found = _joined(words, meaning, by_facts)
+    found |= await _unfound(request, desk, found, by_facts)
     found |= await _neighbours(request, desk, found, pool)
     return asked, tabled(asked, tuple(found.values()), data, request.topk) if found else None
 
@@ -62,24 +62,21 @@ def _speakers(hits: Iterable[Hit]) -> set[str]:
 
 async def _second_hop(request: Request, desk: Desk, facts: Sequence[Hit], pool: Pool) -> list[Hit]:
     """Claims about what the nearest claims are about: what is known of the same people, places and things."""
-    met = dict.fromkeys(name for fact in facts[: pool.hop_from] for name in claim_of(fact.entry).entities)
+    met = dict.fromkeys(name for fact in facts[: pool.hop_from] for name in entities_of(fact.entry))
     if not met:
         return []
-    entries = await desk.listed("entity_hop", every(CLAIMS, request.when, In("entities", tuple(met))), pool.facts)
+    entries = await desk.listed("entity_hop", every(FACTS, request.when, In("entities", tuple(met))), pool.facts)
     known = {fact.entry.id for fact in facts}
     reach = facts[0].score * pool.hop_share
     return [Hit(entry, reach) for entry in entries if entry.id not in known]
 
 
-def _cited(facts: Sequence[Hit]) -> dict[str, float]:
-    """The turns some claims cite, each with its best claim's score."""
-    cited: dict[str, float] = {}
-    for fact in facts:
-        claim = claim_of(fact.entry)
-        for turn in claim.source_turn_ids:
-            id = turn_id(claim.session, turn)
-            cited[id] = max(cited.get(id, 0.0), fact.score)
-    return cited
+async def _cited(desk: Desk, facts: Sequence[Hit]) -> dict[str, float]:
+    """The turns some facts cite, each with its best fact's score."""
+    best: dict[str, float] = {}
+    for citation in await cited(desk, facts):
+        best[citation.row] = max(best.get(citation.row, 0.0), citation.score)
+    return best
 
 
 def _joined(words: Sequence[Hit], meaning: Sequence[Hit], cited: dict[str, float]) -> dict[str, Candidate]:
@@ -130,10 +127,10 @@ def _hit(table: Table, at: int, score: float, weights: dict[str, float]) -> Retr
     entry: Entry = candidate.entry
     only_cited = candidate.facts > 0 and not (candidate.words or candidate.meaning)
     return RetrievalHit(
-        id=entry.id,
+        id=shown_id(entry),
         score=round(float(np.mean(table.values[at, :2])), 6),
         final_score=round(score, 6),
-        source="reference_trace" if only_cited else "event_search",
+        source="fact_search" if entry.kind == SEMANTIC else "reference_trace" if only_cited else "event_search",
         entry=shown(entry),
         evidence=whole(entry),
         routes=tuple(sorted(shares, key=lambda s: (-abs(s.share), s.route))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mnemon.contracts.filters import Eq, In, every
 from mnemon.contracts.retrieval import RetrievalHit, Share, Source
 from mnemon.pipelines.retrieval.desk import Desk, Found, Request
-from mnemon.pipelines.retrieval.showing import shown, whole
+from mnemon.pipelines.retrieval.showing import shown, shown_id, whole
 
 DEFAULT_MODALITY = ("text", "clip_image")
 _SEARCH: Source = "event_search"
@@ -16,9 +16,7 @@ async def find(request: Request, desk: Desk) -> Found:
     found = await desk.near(_SEARCH, await desk.embedded(request.query), where, request.topk)
     return Found(
         tuple(
-            RetrievalHit(
-                hit.entry.id, hit.score, hit.score, _SEARCH, shown(hit.entry), whole(hit.entry), (Share("dense", 1.0),)
-            )
-            for hit in found
+            RetrievalHit(shown_id(row), score, score, _SEARCH, shown(row), whole(row), (Share("dense", 1.0),))
+            for row, score in found
         )
     )

@@ -1,12 +1,16 @@
-"""The whole of one retrieval: a strategy finds, a model may reorder and answer, and the result says how it went."""
+"""The whole of one retrieval: a strategy finds, a model may reorder and answer, and the result says how it went.
+
+The two can be apart: what finds needs the index, what answers needs a model, and a model's key stays with its owner."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from mnemon.contracts.ports import Clock, Embedder, Index
-from mnemon.contracts.retrieval import ExecutedCall, Plan, Rerank, RetrievalDebug, RetrievalResult
+from mnemon.contracts.reports import Degraded
+from mnemon.contracts.retrieval import ExecutedCall, Plan, Rerank, RetrievalDebug, RetrievalHit, RetrievalResult
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.retrieval.answering import answer
 from mnemon.pipelines.retrieval.desk import Desk, Request
@@ -27,24 +31,50 @@ class Extras:
 
 
 @dataclass(frozen=True, slots=True)
-class Retriever:
+class Finding:
+    """What was found without any model, and how."""
+
+    hits: tuple[RetrievalHit, ...]
+    calls: tuple[ExecutedCall, ...]
+    degraded: tuple[Degraded, ...] = ()
+    understood: dict[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+
+
+class Finder(Protocol):
+    async def find(self, strategy: str, request: Request) -> Finding: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnIndex:
+    """Finds in an index at hand."""
+
     index: Index
     embedder: Embedder
     clock: Clock
 
-    async def retrieve(self, strategy: str, request: Request, extras: Extras) -> RetrievalResult:
-        begun = time.perf_counter()
+    async def find(self, strategy: str, request: Request) -> Finding:
         desk = Desk(self.index, self.embedder, request.scope, self.clock.now())
         found = await STRATEGIES[strategy](request, desk)
         if desk.failures and not found.hits:
             raise desk.failures[0]
-        hits, degraded = found.hits, desk.degraded
+        return Finding(found.hits, tuple(desk.calls), tuple(desk.degraded), found.understood, found.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    finder: Finder
+
+    async def retrieve(self, strategy: str, request: Request, extras: Extras) -> RetrievalResult:
+        begun = time.perf_counter()
+        found = await self.finder.find(strategy, request)
+        hits, calls, degraded = found.hits, list(found.calls), list(found.degraded)
         if extras.rerank.enabled:
             started = time.perf_counter()
             hits, why = await reranked(
                 request.query, hits, extras.rerank.top_n, extras.reranker, request.scope, extras.strict
             )
-            desk.calls.append(ExecutedCall("rerank", 0 if why else len(hits), _ms_since(started)))
+            calls.append(ExecutedCall("rerank", 0 if why else len(hits), _ms_since(started)))
             degraded = [*degraded, *why]
         retrieved = _ms_since(begun)
         said, qa_ms = None, None
@@ -57,7 +87,7 @@ class Retriever:
         debug = RetrievalDebug(
             strategy=strategy,
             plan=Plan(retrieved, retrieved, _ms_since(begun), qa_ms),
-            executed_calls=tuple(desk.calls),
+            executed_calls=tuple(calls),
             evidence_count=len(hits),
             degraded=tuple(degraded),
             understood=found.understood,

@@ -8,17 +8,26 @@ from typing import Any
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.retrieval import MemoryEntry, Quote
+from mnemon.contracts.memories import MemoryEntry
+from mnemon.contracts.retrieval import Quote
 from mnemon.logic.ids import turn_id
+from mnemon.pipelines.entries.projection import WRITTEN, entry_in
 from mnemon.pipelines.index.projection import CHUNK, CLAIM, claim_of
 
-_SEMANTIC = frozenset({CLAIM, CHUNK, "semantic"})
+_SEMANTIC = frozenset({CLAIM, CHUNK})
 _TURN_FIELDS = ("turn_id", "role", "speaker", "seq", "uri")
 _CHUNK_FIELDS = ("shelf", "level", "uri")
 
 
+def shown_id(entry: Entry) -> str:
+    """The id a caller knows it by: of what came in through `write`, the one it was given there."""
+    return str(entry.metadata["entry"]["id"]) if entry.kind in WRITTEN else entry.id
+
+
 def shown(entry: Entry) -> MemoryEntry:
     """With 001's names: `run_id` is the session, `user_id` the principals."""
+    if entry.kind in WRITTEN:
+        return entry_in(entry)
     semantic = entry.kind in _SEMANTIC
     fields = entry.fields
     metadata: dict[str, Any] = {
@@ -34,7 +43,7 @@ def shown(entry: Entry) -> MemoryEntry:
         metadata |= {name: fields[name] for name in told if fields.get(name) is not None} | entry.metadata
     if fields.get("ts"):
         metadata["timestamp"] = datetime.fromtimestamp(fields["ts"] / 1000, UTC).isoformat()
-    return MemoryEntry(
+    return MemoryEntry.model_construct(
         id=entry.id,
         kind="semantic" if semantic else "episodic",
         modality=fields.get("modality", "text"),
@@ -75,7 +84,7 @@ def whole(entry: Entry) -> tuple[Quote, ...]:
     fields = entry.fields
     if "turn_id" not in fields:
         return ()
-    return (Quote(entry.id, fields.get("session_id", ""), fields["turn_id"], 0, len(entry.text), entry.text),)
+    return (Quote(shown_id(entry), fields.get("session_id", ""), fields["turn_id"], 0, len(entry.text), entry.text),)
 
 
 def joined(quotes: Iterable[Quote]) -> tuple[Quote, ...]:

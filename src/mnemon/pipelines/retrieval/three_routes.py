@@ -4,49 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mnemon.contracts.claims import Claim
 from mnemon.contracts.entries import Hit
 from mnemon.contracts.filters import In, every
 from mnemon.contracts.retrieval import Quote, RetrievalHit
-from mnemon.logic.ids import turn_id
 from mnemon.logic.retrieval.fusing import REFERENCE_SHARE, fused
-from mnemon.pipelines.index.projection import SOURCE, claim_of
-from mnemon.pipelines.retrieval.desk import CLAIMS, TURNS, Desk, Found, Request
-from mnemon.pipelines.retrieval.showing import joined, quotes_of, shown, whole
+from mnemon.pipelines.index.projection import SOURCE
+from mnemon.pipelines.retrieval.citing import Citation, cited, evidence_of
+from mnemon.pipelines.retrieval.desk import FACTS, TURNS, Desk, Found, Request
+from mnemon.pipelines.retrieval.showing import joined, shown, shown_id, whole
 
 FACT_SOURCES = In("source", (SOURCE, "mem0"))
 
 
 async def find(request: Request, desk: Desk) -> Found:
     vector = await desk.embedded(request.query)
-    facts = await desk.near("fact_search", vector, every(CLAIMS, FACT_SOURCES, request.when), request.topk)
+    facts = await desk.near("fact_search", vector, every(FACTS, FACT_SOURCES, request.when), request.topk)
     events = await desk.near("event_search", vector, every(TURNS, request.when), request.topk)
-    references = await _references(request, desk, facts)
-    hits = [_fact(hit) for hit in facts] + references + [_event(hit) for hit in events]
+    citations = await cited(desk, facts)
+    references = await _references(request, desk, citations)
+    hits = [_fact(hit, citations) for hit in facts] + references + [_event(hit) for hit in events]
     return Found(fused(hits, request.topk))
 
 
-def _fact(hit: Hit) -> RetrievalHit:
-    return RetrievalHit(hit.entry.id, hit.score, 0.0, "fact_search", shown(hit.entry), quotes_of(claim_of(hit.entry)))
+def _fact(hit: Hit, citations: Sequence[Citation]) -> RetrievalHit:
+    entry = hit.entry
+    return RetrievalHit(shown_id(entry), hit.score, 0.0, "fact_search", shown(entry), evidence_of(entry, citations))
 
 
 def _event(hit: Hit) -> RetrievalHit:
-    return RetrievalHit(hit.entry.id, hit.score, 0.0, "event_search", shown(hit.entry), whole(hit.entry))
+    return RetrievalHit(shown_id(hit.entry), hit.score, 0.0, "event_search", shown(hit.entry), whole(hit.entry))
 
 
-async def _references(request: Request, desk: Desk, facts: Sequence[Hit]) -> list[RetrievalHit]:
+async def _references(request: Request, desk: Desk, citations: Sequence[Citation]) -> list[RetrievalHit]:
     """The turns the facts cite, each with its best fact's score and the words every one of them cites."""
-    cited: dict[str, tuple[float, list[Quote]]] = {}
-    for fact in facts:
-        claim: Claim = claim_of(fact.entry)
-        for turn in claim.source_turn_ids:
-            id = turn_id(claim.session, turn)
-            score, quotes = cited.get(id, (fact.score, []))
-            cited[id] = max(score, fact.score), [*quotes, *quotes_of(claim, turn)]
-    entries = await desk.entries("trace_references", list(cited), every(TURNS, request.when))
+    named: dict[str, tuple[float, list[Quote]]] = {}
+    for citation in citations:
+        score, quotes = named.get(citation.row, (citation.score, []))
+        named[citation.row] = max(score, citation.score), [*quotes, *citation.quotes]
     hits = []
-    for entry in entries:
-        score, quotes = cited[entry.id]
-        evidence = joined(quotes)
-        hits.append(RetrievalHit(entry.id, score * REFERENCE_SHARE, 0.0, "reference_trace", shown(entry), evidence))
+    for entry in await desk.entries("trace_references", list(named), every(TURNS, request.when)):
+        score, quotes = named[entry.id]
+        told = shown(entry)
+        hits.append(
+            RetrievalHit(shown_id(entry), score * REFERENCE_SHARE, 0.0, "reference_trace", told, joined(quotes))
+        )
     return hits

@@ -394,7 +394,7 @@ class Committer:
         if tuple(applied.changes) != commit.changes:
             commit = commit.model_copy(update={"changes": tuple(applied.changes), "others": tuple(others)})
             await self.archive.write_commit(scope, record.key, commit)
-        gone = set() if applied.failures else {c.claim_id for c in out.gone}
+        gone = [] if applied.failures else [c.claim_id for c in out.gone]
         await self.archive.put_claims(scope, record.key, own, gone=gone)
         settled = await settle_others(self.archive, scope, [*own, *others])
         out.claims, out.others = settled[: len(own)], settled[len(own) :]

@@ -13,6 +13,7 @@ Mode = Literal["once", "append"]
 Wait = Literal["indexed", "archived"]
 Stages = Literal["full", "off"]
 LlmPolicy = Literal["require", "best_effort"]
+GraphPolicy = Literal["require", "best_effort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class WriteOrder:
     extract: bool = True
     write_events: bool = True
     write_facts: bool = True
+    graph_upsert: bool = True
+    graph_policy: GraphPolicy = "best_effort"
     stages: Stages = "full"
     mode: Mode = "once"
     overwrite: bool = False

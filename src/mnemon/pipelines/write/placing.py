@@ -10,18 +10,14 @@ from datetime import datetime
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.commits import CommitOptions, DedupConfig, PlanAction, RelationOp, WritePlan
-from mnemon.contracts.entries import Ask
 from mnemon.contracts.errors import MnemonError, ModelFailed, NotFound
-from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
-from mnemon.contracts.ports import Archive, Embedder, Index
+from mnemon.contracts.ports import Archive, Likeness
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.scope import Scope
-from mnemon.logic.likeness import threshold
 from mnemon.logic.policies import Change, current_ids, plan, rendered
 from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
 from mnemon.pipelines.ask import Asker
-from mnemon.pipelines.index.projection import CHUNK
 from mnemon.pipelines.tasks import DEDUP, MERGE, DedupInput, MergeInput
 
 
@@ -40,8 +36,7 @@ class Placed:
 @dataclass(frozen=True, slots=True)
 class Placer:
     archive: Archive
-    index: Index
-    embedder: Embedder
+    likeness: Likeness
     dedup: DedupConfig
 
     async def place(
@@ -76,29 +71,19 @@ class Placer:
         self, asker: Asker, scope: Scope, claims: Sequence[Claim], options: CommitOptions, out: Placed
     ) -> dict[str, NodeKey]:
         keys = {c.claim_id: node_key(c) for c in claims}
-        if options.skip_dedup or not self.index.abilities.dense or not self.embedder.semantic:
+        if options.skip_dedup:
             return keys
         known = {key: await self.archive.exists(scope, key) for key in set(keys.values())}
         new = [c for c in claims if SHELVES[c.shelf].policy == "aggregate_topic" and not known[keys[c.claim_id]]]
         if not new:
             return keys
         try:
-            vectors = await self.embedder.embed_texts([c.statement for c in new])
-            for claim, vector in zip(new, vectors, strict=True):
-                where = every(Eq("kind", CHUNK), Eq("shelf", claim.shelf.value), Eq("level", 0))
-                ask = Ask(vector=vector.dense_vector, where=where, limit=self.dedup.dedup_top_k)
-                ask = replace(ask, min_score=self._threshold())
-                alike = [h for h in await self.index.search(scope, ask) if h.entry.principals == claim.principals]
-                if alike:
-                    uri = str(alike[0].entry.fields["uri"])
+            for claim, uri in zip(new, await self.likeness.nearest(scope, new), strict=True):
+                if uri is not None:
                     keys[claim.claim_id] = await self._decided(asker, scope, claim, keys[claim.claim_id], uri, out)
         except MnemonError as error:
             out.degraded.append(Degraded("dedup", f"{error}; what might be there already was filed as new"))
         return keys
-
-    def _threshold(self) -> float:
-        own = self.dedup.similarity_threshold
-        return own if own != DedupConfig().similarity_threshold else threshold(self.embedder.model)
 
     async def _decided(self, asker: Asker, scope: Scope, claim: Claim, own: NodeKey, uri: str, out: Placed) -> NodeKey:
         key = key_at(own.tenant_id, own.owner, uri)

@@ -14,12 +14,12 @@ from typing import Any
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured, VersionConflict
 from mnemon.contracts.jobs import Job
-from mnemon.contracts.ports import Archive, Clock, Queue
+from mnemon.contracts.ports import Archive, Clock, Holds, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import KeptRule, SessionRecord, SessionStatus, StoredTurn
 from mnemon.contracts.turns import Turn
 from mnemon.pipelines.ask import Asker
-from mnemon.pipelines.index.indexing import BATCH, Indexer
+from mnemon.pipelines.index.indexing import BATCH
 from mnemon.pipelines.index.worker import LEASE, lease_kept
 from mnemon.pipelines.jobs import digest_job, session_of
 from mnemon.pipelines.write.commit import Committer
@@ -46,8 +46,8 @@ class _Appended:
 @dataclass(frozen=True, slots=True)
 class SessionWriter:
     archive: Archive
-    queue: Queue
-    indexer: Indexer
+    queue: Holds
+    replicas: Replicator
     committer: Committer
     clock: Clock
     worker: str
@@ -94,7 +94,10 @@ class SessionWriter:
             if order.extract:
                 telling.skip_facts("llm_missing", "no language model is configured; only the words were kept")
             update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
-            record = await self._complete(scope, record, update)
+            try:
+                record = await self._complete(scope, record, update, telling)
+            except CommitError as error:
+                return await self._failed(scope, record, before, job, error, telling)
             return await self._indexed(record, job, appended.fresh, telling)
         record = await self._turn_page(scope, record, {**_page(appended), "status": SessionStatus.IN_PROGRESS})
         if order.wait == "archived":
@@ -143,7 +146,8 @@ class SessionWriter:
             except MnemonError as error:
                 await self._turn_page(scope, record, _failure(error))
                 raise
-        await self.indexer.index_session(key)
+        await self.replicas.index_session(key)
+        await self.replicas.project(key)
         # Also those a writer left that died, or lost its index, after it had completed the page.
         for commit in await self.archive.read_commits(scope, key, after=record.commits - 1):
             await self._index_others(commit.others)
@@ -153,9 +157,9 @@ class SessionWriter:
         asker = self.lent.get(job.job_id) or self.own_asker()
         if asker is None and order.llm_policy == "require":
             raise ModelNotConfigured("this session waits for a language model and none is configured", field="llm")
-        if asker is None:
-            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))})
         telling = Telling(record.key, Intake(), order, asker)
+        if asker is None:
+            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
         record = await self._digest(scope, record, [], telling)
         if telling.outcome.failures:
             raise CommitError("; ".join(telling.outcome.failures), phase="write")
@@ -211,6 +215,17 @@ class SessionWriter:
             why = f"{len(unseen)} turns are not in the completed session ({some}); write them with mode='append'"
             telling.degrade("unseen_turns", why)
         telling.counts |= {"turns_in_session": len(there), "turns_unseen": len(unseen)}
+        if record.graph and telling.order.graph_upsert and telling.graph == "skipped":
+            # Complete, but perhaps not in the graph: asking again is how a caller has that made good.
+            try:
+                behind = await self.replicas.is_behind(record)
+            except MnemonError as error:
+                telling.graph_failed(error)
+                telling.degrade("graph_pending", str(error))
+            else:
+                telling.graph = "ok"
+                if behind:
+                    await self._into_graph(record, telling)
         return telling.ended("skipped_existing", record)
 
     async def _turn_ids(self, scope: Scope, record: SessionRecord) -> set[str]:
@@ -263,18 +278,28 @@ class SessionWriter:
                 raise
             reason = "budget" if error.details.get("cause") == "RESOURCE_EXHAUSTED" else "llm_error"
             telling.skip_facts(reason, error.message)
-            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))})
+            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
         telling.outcome = outcome
         if outcome.failures:
             return record
         update: dict[str, Any] = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
         if outcome.commit:
             update |= {"claim_ids": outcome.claim_ids, "commits": outcome.commit}
-        return await self._complete(scope, record, update)
+        return await self._complete(scope, record, update, telling)
 
-    async def _complete(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
-        done = {"status": SessionStatus.COMPLETED, "error_reason": None, **update}
+    async def _complete(
+        self, scope: Scope, record: SessionRecord, update: dict[str, Any], telling: Telling
+    ) -> SessionRecord:
+        """The page that vouches; where the graph is required, not before the graph holds what the page will say."""
+        order = telling.order
+        done = {"status": SessionStatus.COMPLETED, "error_reason": None, "graph": order.graph_upsert, **update}
         page = record.model_copy(update=done)
+        if order.graph_upsert and order.graph_policy == "require":
+            try:
+                await self.replicas.stage(page)
+            except MnemonError as error:
+                telling.graph_failed(error)
+                raise CommitError(f"the graph does not take it: {error.message}", phase="graph") from error
         counts = {"events": page.turn_count, "claims": len(page.claim_ids)}
         return await self._turn_page(scope, record, {**done, "counts": counts})
 
@@ -309,7 +334,7 @@ class SessionWriter:
         if telling.order.cleanup_on_failure:
             await self._clean_up(scope, record, before, telling)
         with suppress(MnemonError):  # the index repeats what the page says; where it cannot, the page is enough
-            await self.indexer.index_session(record.key)
+            await self.replicas.index_session(record.key)
         await self._let_go(job)
         return telling.ended("failed", record)
 
@@ -345,6 +370,7 @@ class SessionWriter:
         if telling.order.wait == "archived":
             if job is not None:
                 await self.queue.release(job.job_id)
+            telling.graph = "pending" if record.graph else "skipped"
             telling.degrade("index_pending", "the worker indexes it; wait='archived' was asked for")
         else:
             await self._bring_up(record, job, fresh, telling)
@@ -353,23 +379,43 @@ class SessionWriter:
     async def _bring_up(
         self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], telling: Telling
     ) -> None:
-        """The replica up to the page, and the job with it. A replica that fails is lag, not loss."""
+        """The replicas up to the page, and the job with them. A replica that fails is lag, not loss."""
+        begun = time.perf_counter()
+        failed: MnemonError | None = None
+        try:
+            telling.counts["turns_indexed"] = await self.replicas.index_session(record.key, fresh)
+            for key in _sessions(telling.outcome.others):
+                await self.replicas.index_session(key)
+        except MnemonError as error:
+            failed = error
+            telling.degrade("index_pending", f"{error}; the worker will try again")
+        else:
+            telling.timed("index_ms", begun)
+        failed = await self._into_graph(record, telling) or failed
+        if failed is None:
+            await self._let_go(job)
+        elif job is not None:
+            await self.queue.fail(job.job_id, str(failed))
+
+    async def _into_graph(self, record: SessionRecord, telling: Telling) -> MnemonError | None:
+        """What goes wrong is told; the session is complete without it, and the same call made again tries again."""
         begun = time.perf_counter()
         try:
-            telling.counts["turns_indexed"] = await self.indexer.index_session(record.key, fresh)
-            await self._index_others(telling.outcome.others)
+            for key in (record.key, *_sessions(telling.outcome.others)):
+                await self.replicas.project(key)
         except MnemonError as error:
-            telling.degrade("index_pending", f"{error}; the worker will try again")
-            if job is not None:
-                await self.queue.fail(job.job_id, str(error))
-        else:
-            await self._let_go(job)
-            telling.timed("index_ms", begun)
+            telling.graph_failed(error)
+            telling.degrade("graph_pending", f"{error}; the worker will try again")
+            return error
+        telling.graph = "ok" if record.graph else "skipped"
+        telling.timed("graph_ms", begun)
+        return None
 
     async def _index_others(self, others: Sequence[Claim]) -> None:
         """Sessions whose claims hold otherwise since."""
-        for key in dict.fromkeys(claim.session for claim in others):
-            await self.indexer.index_session(key)
+        for key in _sessions(others):
+            await self.replicas.index_session(key)
+            await self.replicas.project(key)
 
 
 def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> SessionRecord:
@@ -383,6 +429,10 @@ def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> Se
         created_at=now,
         updated_at=now,
     )
+
+
+def _sessions(claims: Sequence[Claim]) -> tuple[SessionKey, ...]:
+    return tuple(dict.fromkeys(claim.session for claim in claims))
 
 
 def _is_done(record: SessionRecord | None, order: WriteOrder) -> bool:

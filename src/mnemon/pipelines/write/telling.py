@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from mnemon.contracts.claims import ClaimState
 from mnemon.contracts.commits import CommitResult, CommitStats, OutboxEvent, OutboxEventType, PlanAction
-from mnemon.contracts.errors import CommitError
+from mnemon.contracts.errors import CommitError, MnemonError
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.results import SessionWriteResult, SessionWriteStatus
 from mnemon.contracts.scope import SessionKey
@@ -20,6 +20,8 @@ from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write.commit import Outcome
 from mnemon.pipelines.write.intake import LISTED, Intake
 from mnemon.pipelines.write.order import WriteOrder
+
+GraphStatus = Literal["ok", "failed", "skipped", "pending"]
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Telling:
     counts: dict[str, Any] = field(default_factory=lambda: {"events_written": 0, "facts_written": 0})
     degraded: list[Degraded] = field(default_factory=list)
     latency_ms: dict[str, float] = field(default_factory=dict)
+    graph: GraphStatus = "skipped"
+    graph_error: str = ""
     outcome: Outcome = field(default_factory=Outcome)
     error: CommitError | None = None
     status: SessionWriteStatus = "failed"
@@ -49,6 +53,9 @@ class Telling:
     def skip_facts(self, reason: str, why: str) -> None:
         self.counts["facts_skipped_reason"] = reason
         self.degrade("facts", why)
+
+    def graph_failed(self, error: MnemonError) -> None:
+        self.graph, self.graph_error = "failed", error.message
 
     def timed(self, name: str, begun: float) -> None:
         self.latency_ms[name] = round((time.perf_counter() - begun) * 1000, 3)
@@ -99,6 +106,8 @@ def _debug(telling: Telling) -> dict[str, Any]:
         "latency_ms": {**spent, "write_ms": round(spent["total_ms"] - spent["extract_ms"], 3)},
         "calls": [asdict(trace) for trace in asker.traces] if asker else [],
         "spent": asdict(asker.spent) if asker else {},
+        "graph_upsert_status": telling.graph,
+        **({"graph_error": telling.graph_error} if telling.graph_error else {}),
         **({"failed_phase": telling.error.phase} if telling.error else {}),
     }
 

@@ -28,7 +28,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`before` is the moment it is asked at, where what comes later must not count."""
+    """`before` is the moment it is asked at, where what comes later must not count; `answer` is for a judge only."""
 
     id: str
     owner: str
@@ -36,6 +36,7 @@ class Question:
     category: str
     evidence: frozenset[str]
     before: str | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,9 @@ def _madial(docs: list[Row], queries: list[Row]) -> Dataset:
 
 
 def _question(row: Row, text: str) -> Question:
-    return Question(row["query_id"], row["group"], text, str(row["category"]), frozenset(row["evidence"]))
+    answer = None if row.get("answer") is None else str(row["answer"])
+    evidence = frozenset(row["evidence"])
+    return Question(row["query_id"], row["group"], text, str(row["category"]), evidence, answer=answer)
 
 
 _READERS: dict[str, Callable[[list[Row], list[Row]], Dataset]] = {

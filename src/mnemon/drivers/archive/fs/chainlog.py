@@ -152,9 +152,9 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes] | Torn
         return
 
 
-def lines(path: Path) -> Iterator[Line]:
-    """Every whole line, trusted; `Corrupt` where one cannot be read."""
-    for item in read_lines(path):
+def lines(path: Path, offset: int = 0) -> Iterator[Line]:
+    """Every whole line from an offset on, trusted; `Corrupt` where one cannot be read."""
+    for item in read_lines(path, offset):
         if isinstance(item, Torn):
             return
         line = parse(item[1])

@@ -21,7 +21,6 @@ from mnemon.contracts.errors import Conflict, EmbedderMismatch, Internal
 from mnemon.contracts.filters import EVERYTHING, OrderBy, Where
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index.sqlite import ranking
-from mnemon.drivers.index.sqlite.database import clear_errors, connect, migrate, transaction
 from mnemon.drivers.index.sqlite.filters import compile_where, is_selective
 from mnemon.drivers.index.sqlite.rows import (
     INSERT_BODY,
@@ -33,12 +32,14 @@ from mnemon.drivers.index.sqlite.rows import (
     principals_text,
 )
 from mnemon.drivers.index.sqlite.scrolling import behind, ordering
-from mnemon.drivers.index.sqlite.sections import Section, Sections, handle
+from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
+from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, transaction
 from mnemon.logic.admission import check_ask, check_entries, check_limit, refused, unit
 from mnemon.logic.filtering import split_kinds
 from mnemon.logic.lexical import Query, parse
 from mnemon.logic.listing import Place, cursor_after, order_of, place_of
+from mnemon.logic.principals import handle
 
 CACHE_BYTES = 256 << 20
 _INLINE_ROWS = 5_000  # a scan this small is over before a thread would have started
@@ -85,7 +86,7 @@ class SqliteIndex:
 
     def _open(self) -> None:
         with clear_errors(self._path):
-            migrate(self._writer, self._path)
+            migrate(self._writer, self._path, __name__)
             if self._state == "active" and not self._writer.execute("SELECT 1 FROM generation").fetchone():
                 self._writer.execute(
                     "INSERT OR IGNORE INTO generation (model, dimension, state) VALUES (?, ?, 'active')",
@@ -366,10 +367,11 @@ class SqliteIndex:
         self, scope: Scope, ask: Ask, query: Query | None, kinds: frozenset[str] | None, rest: Where
     ) -> list[Hit]:
         with self._snapshot():
-            segments = self._sections.segments(self._visible(scope, kinds), self._built_with[1])
+            sections = self._visible(scope, kinds)
+            segments = self._sections.segments(sections, self._built_with[1])
             # A filter over no section at all would be tried on every row there is.
             hits = self._rank(scope, ask, query, rest, segments) if segments else []
-            self._sections.make_room()
+            self._sections.make_room(sections)
         return hits
 
     def _scores(self, ask: Ask, query: Query | None, segments: list[Segment]) -> ranking.Scores:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index.sqlite.segment import Segment, build
 
-_RANK = {"u": 0, "g": 1, "a": 2, "p": 3}
 _MERGE_AT = 8
 
 _FIND = "SELECT id, kind, principals, epoch, last_row, touched FROM section WHERE generation = ? AND tenant = ?"
@@ -19,11 +18,6 @@ _LOAD = (
     "SELECT e.row, e.id, b.terms, b.vector FROM entry e JOIN body b ON b.row = e.row"
     " WHERE e.section = ? AND e.row > ? ORDER BY e.row"
 )
-
-
-def handle(principals: Iterable[str]) -> str:
-    """The most particular of some principals: a user before a group before an agent before a product."""
-    return min(principals, key=lambda p: (_RANK.get(p.partition(":")[0], 9), p))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +54,8 @@ class Sections:
         self._db = connection
         self._cache_bytes = cache_bytes
         self._loaded: OrderedDict[int, _Loaded] = OrderedDict()
+        self._sizes: dict[int, int] = {}  # of what is loaded, as last measured
+        self._total = 0
         self._views: dict[tuple[int, Scope], list[Section]] = {}
 
     def forget_views(self) -> None:
@@ -69,6 +65,8 @@ class Sections:
     def clear(self) -> None:
         self._views.clear()
         self._loaded.clear()
+        self._sizes.clear()
+        self._total = 0
 
     def known(self, generation: int, scope: Scope) -> list[Section] | None:
         """What `visible` would give, if that is known without asking the file."""
@@ -126,8 +124,12 @@ class Sections:
             there.segments.append(build(numbers, ids, terms, vectors, dimension))
         there.last_row = section.last_row
 
-    def make_room(self) -> None:
-        """Let go of the sections not asked for longest until the rest fits."""
-        total = sum(there.nbytes for there in self._loaded.values())
-        while total > self._cache_bytes and len(self._loaded) > 1:
-            total -= self._loaded.popitem(last=False)[1].nbytes
+    def make_room(self, used: Iterable[Section]) -> None:
+        """Let go of the sections not asked for longest until the rest fits. Only those just used can have grown."""
+        for section in used:
+            size = self._loaded[section.id].nbytes
+            self._total += size - self._sizes.get(section.id, 0)
+            self._sizes[section.id] = size
+        while self._total > self._cache_bytes and len(self._loaded) > 1:
+            oldest, _ = self._loaded.popitem(last=False)
+            self._total -= self._sizes.pop(oldest, 0)

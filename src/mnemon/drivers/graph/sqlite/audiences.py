@@ -1,0 +1,43 @@
+"""Who sees what: each set of principals and its domain stored once, found by the most particular of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mnemon.contracts.scope import Scope
+from mnemon.logic.principals import closeness, handle
+
+
+class Audience(NamedTuple):
+    id: int
+    closeness: int
+
+
+_FIND = "SELECT id, principals, domain FROM audience WHERE tenant = ?"
+
+
+def visible(db: sqlite3.Connection, scope: Scope, domain: str = "") -> list[int]:
+    """The audiences a scope belongs to: found by handle, kept when every principal is the caller's."""
+    sql, values = _FIND, [scope.tenant_id]
+    if not scope.steward:
+        sql += " AND handle IN (SELECT value FROM json_each(?))"
+        values.append(json.dumps(sorted(scope.principals)))
+    if domain:
+        sql += " AND domain = ?"
+        values.append(domain)
+    return [id_ for id_, principals, _ in db.execute(sql, values) if scope.sees(json.loads(principals))]
+
+
+def audience(db: sqlite3.Connection, tenant: str, principals: Iterable[str], domain: str) -> Audience:
+    """The one for these, made where there is none."""
+    those = sorted(set(principals))
+    text = json.dumps(those, ensure_ascii=False)
+    db.execute(
+        "INSERT OR IGNORE INTO audience (tenant, handle, principals, domain) VALUES (?, ?, ?, ?)",
+        (tenant, handle(those), text, domain),
+    )
+    found = "SELECT id FROM audience WHERE tenant = ? AND principals = ? AND domain = ?"
+    return Audience(db.execute(found, (tenant, text, domain)).fetchone()[0], closeness(those))

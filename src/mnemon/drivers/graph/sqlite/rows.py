@@ -1,0 +1,229 @@
+"""Items and edges as rows and back. Writing is done for tens of thousands at a time: what is stored was checked before
+and is not looked at again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from mnemon.contracts.errors import Corrupt, InvalidArgument
+from mnemon.contracts.graph import ITEM_TYPES, Entity, GraphEdge, GraphItem, ItemKind, Pointer
+from mnemon.drivers.graph.sqlite.audiences import Audience
+from mnemon.logic.graph.admission import called
+from mnemon.logic.graph.names import same
+
+NEVER = -(1 << 62)  # the time of what has none
+FOREVER = 1 << 62
+
+INSERT_ITEM = (
+    "INSERT INTO item (row, id, audience, origin, kind, at, finish, subject, facet, closeness, learnt, published,"
+    " expires, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_NAME = "INSERT OR IGNORE INTO name (folded, item) VALUES (?, ?)"
+INSERT_EDGE = (
+    "INSERT INTO edge (src, rel, dst, audience, origin, weight, learnt, published, expires, evidence, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+SELECT_ITEM = (
+    "SELECT i.id, i.audience, i.kind, a.principals, a.domain, i.published, i.body"
+    " FROM item i JOIN audience a ON a.id = i.audience"
+)
+SELECT_EDGE = (
+    "SELECT e.src, e.rel, e.dst, e.audience, a.principals, a.domain, e.weight, e.learnt, e.published, e.expires,"
+    " e.evidence, e.body"
+    " FROM edge e JOIN audience a ON a.id = e.audience"
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ELSEWHERE = {"tenant_id", "user_id", "memory_domain", "published"}
+_EDGE_COLUMNS = {*_ELSEWHERE, "src_id", "rel_type", "dst_id", "weight", "evidence", "created_at", "expires_at"}
+_PLAIN = GraphEdge.model_fields["provenance"].default
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+Row = tuple[object, ...]
+
+
+def micros(moment: datetime) -> int:
+    """Since 1970; a time without a zone counts as UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
+def _micros_or(moment: datetime | None, nothing: Any) -> Any:
+    return nothing if moment is None else micros(moment)
+
+
+def _moment(value: int | None) -> datetime | None:
+    return None if value is None else _EPOCH + value * _MICROSECOND
+
+
+# --- writing
+
+# When an item was (at, finish), whom it is about, and by what else it is asked for.
+_Facts = tuple[int, int | None, str | None, str | None]
+
+
+def _span(item: Any, subject: str | None = None, facet: str | None = None) -> _Facts:
+    return _micros_or(item.t_abs_start, NEVER), _micros_or(item.t_abs_end, None), subject or None, facet
+
+
+_FACTS: dict[ItemKind, Callable[[Any], _Facts]] = {
+    "segment": _span,
+    "utterance": lambda item: (_micros_or(item.t_abs_start, NEVER), None, None, None),
+    "evidence": lambda item: (NEVER, None, item.utterance_id, None),
+    "event": lambda item: _span(item, item.actor_id),
+    "time_slice": lambda item: _span(item, facet=item.slice_kind),
+    "state": lambda item: (
+        micros(item.valid_from),
+        _micros_or(item.valid_to, FOREVER),
+        item.subject_id,
+        item.property,
+    ),
+    "knowledge": lambda item: (_micros_or(item.t_abs_start, NEVER), None, None, None),
+}
+_TIMELESS: _Facts = (NEVER, None, None, None)
+
+
+def item_row(item: GraphItem, row: int, audience: Audience, origin: int) -> Row:
+    facts = _FACTS.get(item.kind)
+    return (
+        row,
+        item.id,
+        audience.id,
+        origin,
+        item.kind,
+        *(facts(item) if facts else _TIMELESS),
+        audience.closeness,
+        _micros_or(item.updated_at or item.created_at, 0),
+        item.published,
+        _micros_or(item.expires_at, None),
+        _serialised(item, _ELSEWHERE),
+    )
+
+
+def name_rows(item: GraphItem, row: int) -> list[Row]:
+    if not isinstance(item, Entity):
+        return []
+    return [(same(name), row) for name in (item.name, *item.aliases)]
+
+
+def edge_row(edge: GraphEdge, audience: Audience, origin: int) -> Row:
+    plain = (
+        (edge.provenance is _PLAIN or edge.provenance == _PLAIN)
+        and not edge.ttl
+        and edge.importance is None
+        and edge.forgetting_policy is None
+        and edge.updated_at is None
+    )
+    return (
+        edge.src_id,
+        edge.rel_type,
+        edge.dst_id,
+        audience.id,
+        origin,
+        edge.weight,
+        _micros_or(edge.created_at, None),
+        edge.published,
+        _micros_or(edge.expires_at, None),
+        _pointers(edge) if edge.evidence else None,
+        None if plain else _serialised(edge, _EDGE_COLUMNS),
+    )
+
+
+def _pointers(edge: GraphEdge) -> str:
+    """Most words an edge rests on stand in one of its ends, which need not be named again."""
+    ends = {edge.dst_id: 1, edge.src_id: 0}
+    return _to_json([(ends.get(p.utterance_id, p.utterance_id), p.span_start, p.span_end) for p in edge.evidence])
+
+
+def _serialised(given: GraphItem | GraphEdge, elsewhere: set[str]) -> str:
+    try:
+        return given.__pydantic_serializer__.to_json(
+            given, exclude=elsewhere, exclude_defaults=True, by_alias=True
+        ).decode()
+    except (PydanticSerializationError, UnicodeError) as error:
+        raise InvalidArgument(f"{called(given)!a} cannot be stored: {str(error)!a}", field="batch") from None
+
+
+# --- reading
+
+
+def merged(tenant: str, rows: Sequence[tuple[Any, ...]]) -> GraphItem:
+    """What several origins say of one item, the newest of the closest audience last: it says what the item is like. An
+    entity keeps its first name and has every other; what one of them keeps for ever, stays for ever."""
+    to, kind = rows[-1][1:3]
+    told = [_item(tenant, row) for row in rows if row[1:3] == (to, kind)]
+    newest = told[-1]
+    if len(told) == 1:
+        return newest
+    ends = [item.expires_at for item in told]
+    update: dict[str, Any] = {
+        "published": any(item.published for item in told),
+        "expires_at": None if None in ends else max(cast(list[datetime], ends)),
+        "created_at": min((item.created_at for item in told if item.created_at), default=None),
+    }
+    if isinstance(newest, Entity):
+        entities = cast(list[Entity], told)
+        names = dict.fromkeys(name for entity in entities for name in (entity.name, *entity.aliases))
+        first = entities[0].name
+        update |= {"name": first, "aliases": tuple(name for name in names if name != first)}
+    return newest.model_copy(update=update)
+
+
+def _item(tenant: str, row: tuple[Any, ...]) -> GraphItem:
+    id_, _, kind, principals, domain, published, body = row
+    try:
+        data = json.loads(body)
+        data |= {
+            "tenant_id": tenant,
+            "user_id": json.loads(principals),
+            "memory_domain": domain,
+            "published": bool(published),
+        }
+        return ITEM_TYPES[kind].model_validate(data)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(id_, error) from error
+
+
+def merged_edge(tenant: str, rows: Iterable[tuple[Any, ...]]) -> GraphEdge:
+    """What several origins say of one edge: the newest its weight, and each the words it rests on."""
+    told = [_edge(tenant, row) for row in rows]
+    if len(told) == 1:
+        return told[0]
+    evidence = tuple(dict.fromkeys(pointer for edge in told for pointer in edge.evidence))
+    return told[-1].model_copy(update={"evidence": evidence, "published": any(edge.published for edge in told)})
+
+
+def _edge(tenant: str, row: tuple[Any, ...]) -> GraphEdge:
+    src, rel, dst, _, principals, domain, weight, learnt, published, expires, evidence, body = row
+    ends = (src, dst)
+    try:
+        pointers = [
+            {"utterance_id": ends[at] if isinstance(at, int) else at, "span_start": start, "span_end": end}
+            for at, start, end in (json.loads(evidence) if evidence else ())
+        ]
+        return GraphEdge(
+            **(json.loads(body) if body else {}),
+            src_id=src,
+            rel_type=rel,
+            dst_id=dst,
+            tenant_id=tenant,
+            user_id=tuple(json.loads(principals)),
+            memory_domain=domain,
+            weight=weight,
+            published=bool(published),
+            created_at=_moment(learnt),
+            expires_at=_moment(expires),
+            evidence=tuple(Pointer(**pointer) for pointer in pointers),
+        )
+    except (ValidationError, ValueError, IndexError, TypeError) as error:
+        raise _unreadable(f"{src} {rel} {dst}", error) from error
+
+
+def _unreadable(which: str, error: Exception) -> Corrupt:
+    return Corrupt(f"{which} cannot be read: {error}; delete the graph's file and run `mnemon rebuild`", where=which)

@@ -1,0 +1,90 @@
+"""Everything a memory is made of, wherever its pieces are."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mnemon.contracts.jobs import Job, JobKind
+from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Likeness, Queue
+from mnemon.drivers.service import ServiceClient
+from mnemon.engine.config import Config
+from mnemon.engine.models import LlmChoice, Models, budget
+from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.entries.finding import EntrySearch
+from mnemon.pipelines.entries.writing import EntryWriter
+from mnemon.pipelines.govern.claims import ClaimKeeper
+from mnemon.pipelines.govern.forgetting import Forgetter
+from mnemon.pipelines.govern.nodes import NodeKeeper
+from mnemon.pipelines.govern.sweeping import Sweeper
+from mnemon.pipelines.graph.outside import Outside
+from mnemon.pipelines.graph.reading import GraphReader
+from mnemon.pipelines.index.worker import Handler
+from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
+from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.replicas import Replicas
+from mnemon.pipelines.retrieval.retriever import Retriever
+from mnemon.pipelines.write.session import SessionWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a memory is made of."""
+
+    home: Path
+    config: Config
+    clock: Clock
+    archive: Archive
+    index: Index
+    graph: Graph
+    queue: Queue
+    embedder: Embedder
+    worker: str
+    replicas: Replicas
+    likeness: Likeness
+    writer: SessionWriter
+    messages: MessageTools
+    retriever: Retriever
+    entries: EntryWriter
+    entry_search: EntrySearch
+    graphs: GraphReader
+    outside: Outside
+    claims: ClaimKeeper
+    nodes: NodeKeeper
+    forgetter: Forgetter
+    sweeper: Sweeper
+    models: Models
+    llm: LlmChoice | None
+    warnings: tuple[str, ...]
+    temporary: tempfile.TemporaryDirectory[str] | None
+    service: ServiceClient | None = None
+
+    def asker(self, choice: LlmChoice | None = None, model: str = "") -> Asker | None:
+        """The model for one call: the call's own, else the memory's, else the platform's, else none. `model` names
+        another one of the same provider."""
+        chosen = self.models.choose(choice, self.llm, self.config.llm, model)
+        if chosen.model is None:
+            return None
+        concurrency = self.config.pipeline.extraction_concurrency
+        return Asker(chosen.model, budget(self.config.llm), chosen.byok, concurrency)
+
+    @property
+    def handlers(self) -> dict[JobKind, Handler]:
+        """Who does which jobs."""
+        return {
+            JobKind.DIGEST: self.writer.resume,
+            JobKind.INDEX: self._index,
+            JobKind.RELATION: self._index,
+            JobKind.DELETE: self._delete,
+            JobKind.MOVE: self.nodes.carry_out,
+        }
+
+    async def _index(self, job: Job) -> None:
+        if is_about_a_node(job):
+            await self.replicas.index_node(node_of(job))
+        else:
+            await self.replicas.bring_up(session_of(job))
+
+    async def _delete(self, job: Job) -> None:
+        await self.forgetter.carry_out(job)

@@ -1,0 +1,377 @@
+"""What a session says of the graph: its turns as utterances and happenings in time, its claims as knowledge that rests
+on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from mnemon.contracts.claims import Claim, ClaimState
+from mnemon.contracts.graph import (
+    Entity,
+    Event,
+    Evidence,
+    GraphBatch,
+    GraphEdge,
+    Knowledge,
+    Pointer,
+    Provenance,
+    Segment,
+    State,
+    TimeSlice,
+    UtteranceEvidence,
+)
+from mnemon.contracts.nodes import Shelf
+from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.contracts.turns import Role, Span, Turn, parse_time
+from mnemon.logic.graph.names import same
+from mnemon.logic.ids import stable_id, turn_id
+from mnemon.logic.language import language_of
+
+DOMAIN = "dialog"
+_SUMMARY = 160  # code points of a turn that stand for it where it is listed
+_KNOWN = (ClaimState.ACTIVE, ClaimState.SUPERSEDED)
+_BY = {role: Provenance(source=role.value) for role in Role}
+_CALENDAR = Provenance(source="calendar")
+_LEVEL = {"month": 2, "day": 3}
+
+
+@dataclass(slots=True)
+class _Page:
+    """Items and edges as they are found, each once. They are made of what the archive has checked, so they are built
+    without being checked again: a long session has tens of thousands of them."""
+
+    record: SessionRecord
+    published: bool
+    scope: dict[str, Any] = field(init=False)
+    items: dict[str, dict[str, Any]] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], GraphEdge] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.scope = {
+            "tenant_id": self.record.tenant_id,
+            "user_id": self.record.principals,
+            "memory_domain": DOMAIN,
+            "published": self.published,
+        }
+
+    def add(self, kind: str, made: type[Any], id: str, **values: Any) -> str:
+        self.items.setdefault(kind, {})[id] = made.model_construct(id=id, **self.scope, **values)
+        return id
+
+    def join(self, src: str, rel: str, dst: str, evidence: tuple[Pointer, ...] = (), **values: Any) -> None:
+        """One edge between two, however often there is reason for it."""
+        there = self.edges.get((src, rel, dst))
+        if there is not None:
+            evidence = tuple(dict.fromkeys((*there.evidence, *evidence)))
+        made = GraphEdge.model_construct(
+            src_id=src, rel_type=rel, dst_id=dst, evidence=evidence, **self.scope, **values
+        )
+        self.edges[src, rel, dst] = made
+
+    def entity(self, name: str, type_: str = "thing", *aliases: str) -> str:
+        id = entity_id(self.record, name)
+        there: Entity | None = self.items.setdefault("entities", {}).get(id)
+        known = {there.name, *there.aliases} if there else set()
+        known |= {name, *aliases}
+        first = there.name if there else name
+        kind = there.type if there and there.type != "thing" else type_
+        return self.add("entities", Entity, id, name=first, type=kind, aliases=tuple(sorted(known - {first})))
+
+    def batch(self) -> GraphBatch:
+        filled: dict[str, Any] = {kind: tuple(rows.values()) for kind, rows in self.items.items()}
+        return GraphBatch.model_construct(None, **filled, edges=tuple(self.edges.values()))
+
+
+def entity_id(record: SessionRecord, name: str) -> str:
+    """Equal names are one entity, among those who may see it."""
+    return stable_id("entity", record.tenant_id, *sorted(record.principals), DOMAIN, same(name))
+
+
+def segment_id(record: SessionRecord) -> str:
+    return stable_id("segment", record.key.uri)
+
+
+def event_id(utterance: str) -> str:
+    return stable_id("event", utterance)
+
+
+# --- turns
+
+
+def of_turns(record: SessionRecord, turns: Sequence[StoredTurn], published: bool, before: str = "") -> GraphBatch:
+    """Turns that are remembered, in their order; `before` is the event the first of them follows."""
+    page = _Page(record, published)
+    for stored in turns:
+        event = _turn(page, stored)
+        if before:
+            page.join(before, "NEXT_EVENT", event)
+        before = event
+    return page.batch()
+
+
+def last_event(record: SessionRecord, turns: Sequence[StoredTurn]) -> str:
+    return event_id(turn_id(record.key, turns[-1].turn.turn_id)) if turns else ""
+
+
+def _turn(page: _Page, stored: StoredTurn) -> str:
+    record, turn, learnt = page.record, stored.turn, stored.archived_at
+    said = parse_time(turn.timestamp_iso) if turn.timestamp_iso else learnt
+    segment = page.add("segments", Segment, segment_id(record), source_id=record.session_id, created_at=learnt)
+    utterance = page.add(
+        "utterances",
+        UtteranceEvidence,
+        turn_id(record.key, turn.turn_id),
+        raw_text=turn.text,
+        speaker=_name(page, turn),
+        lang=language_of(turn.text),
+        segment_id=segment,
+        turn_id=turn.turn_id,
+        t_abs_start=said,
+        provenance=_BY[turn.role],
+        created_at=learnt,
+    )
+    speaker = page.entity(_name(page, turn), "person" if turn.role is Role.USER else "agent")
+    event = page.add(
+        "events",
+        Event,
+        event_id(utterance),
+        summary=turn.text[:_SUMMARY],
+        t_abs_start=said,
+        source_turn_ids=(turn.turn_id,),
+        evidence_status="mapped",
+        time_bucket=(f"{said:%Y-%m-%d}", f"{said:%Y-%m}"),
+        actor_id=speaker,
+        provenance=_BY[turn.role],
+        created_at=learnt,
+    )
+    words = (Pointer.model_construct(utterance_id=utterance, span_start=0, span_end=len(turn.text)),)
+    page.join(segment, "CONTAINS_EVIDENCE", utterance, words)
+    page.join(utterance, "SPOKEN_BY", speaker, words)
+    page.join(event, "SUPPORTED_BY", utterance, words)
+    _when(page, event, said, words)
+    return event
+
+
+def _name(page: _Page, turn: Turn) -> str:
+    """Who is not named is the session's owner, or the assistant, the tool, the system."""
+    return turn.speaker or (page.record.owner_id if turn.role is Role.USER else turn.role.value)
+
+
+def _when(page: _Page, event: str, moment: datetime, words: tuple[Pointer, ...]) -> None:
+    """The day and the month it happened in, by the clock it was said by."""
+    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    month = day.replace(day=1)
+    after = (month + timedelta(days=32)).replace(day=1)
+    above = _slice(page, "month", f"{day:%Y-%m}", month, after)
+    below = _slice(page, "day", f"{day:%Y-%m-%d}", day, day + timedelta(days=1), above)
+    page.join(above, "TEMPORALLY_CONTAINS", below, provenance=_CALENDAR)
+    page.join(event, "OCCURS_AT", below, words)
+
+
+def _slice(page: _Page, kind: str, name: str, start: datetime, end: datetime, parent: str = "") -> str:
+    record = page.record
+    id = stable_id("slice", record.tenant_id, *sorted(record.principals), DOMAIN, kind, name)
+    if id in page.items.get("time_slices", {}):
+        return id
+    return page.add(
+        "time_slices",
+        TimeSlice,
+        id,
+        slice_kind=kind,
+        t_abs_start=start,
+        t_abs_end=end,
+        granularity_level=_LEVEL[kind],
+        parent_id=parent,
+        provenance=_CALENDAR,
+    )
+
+
+# --- claims
+
+
+def of_claims(
+    record: SessionRecord,
+    claims: Iterable[Claim],
+    said: Mapping[str, UtteranceEvidence],
+    unkept: Sequence[StoredTurn],
+    published: bool,
+) -> GraphBatch:
+    """What is known from a session. `said` are the utterances it cites, by turn; those that are remembered for no
+    other reason than being cited come as `unkept`."""
+    page = _Page(record, published)
+    for stored in unkept:
+        _turn(page, stored)
+    for claim in claims:
+        if claim.state in _KNOWN:
+            _knowledge(page, claim, said)
+        elif claim.state is ClaimState.REPEATED:
+            _rests(page, claim.repeats, claim, said)  # further evidence of what is known already
+    return page.batch()
+
+
+def _knowledge(page: _Page, claim: Claim, said: Mapping[str, UtteranceEvidence]) -> None:
+    carried = _carried(claim)
+    page.add(
+        "knowledge",
+        Knowledge,
+        claim.claim_id,
+        summary=claim.statement,
+        t_abs_start=claim.valid_from,
+        data=_data(claim),
+        **carried,
+    )
+    words = _rests(page, claim.claim_id, claim, said)
+    subject = _subject(page, claim, said)
+    met = {page.entity(name): _named(name, claim.spans, said) or words for name in claim.entities}
+    for span in claim.spans:
+        for entity, found in met.items():
+            there = tuple(p for p in found if p.utterance_id == _utterance(page, span))
+            if there:
+                page.join(event_id(_utterance(page, span)), "MENTIONS", entity, there)
+    if claim.shelf is Shelf.EVENTS:
+        _happening(page, claim, subject, met, words, carried)
+    if claim.dedup_key:
+        _state(page, claim, subject, carried)
+    if claim.superseded_by:
+        page.join(claim.superseded_by, "SUPERSEDES", claim.claim_id, words)
+
+
+def _rests(page: _Page, knowledge: str, claim: Claim, said: Mapping[str, UtteranceEvidence]) -> tuple[Pointer, ...]:
+    """Down to the words: each span as evidence, and what the knowledge has to do with where it was said."""
+    pointers: list[Pointer] = []
+    for span in claim.spans:
+        utterance = _utterance(page, span)
+        pointer = Pointer.model_construct(utterance_id=utterance, span_start=span.start, span_end=span.end)
+        pointers.append(pointer)
+        page.add(
+            "evidences",
+            Evidence,
+            stable_id("evidence", utterance, str(span.start), str(span.end)),
+            utterance_id=utterance,
+            span_start=span.start,
+            span_end=span.end,
+            text=span.text_exact,
+            confidence=claim.confidence,
+            created_at=claim.recorded_at,
+            expires_at=claim.expires_at,
+        )
+        page.join(knowledge, "SUPPORTED_BY", utterance, (pointer,))
+        page.join(knowledge, "DERIVED_FROM", event_id(utterance), (pointer,))
+        if span.turn_id in said:
+            page.join(knowledge, "STATED_BY", entity_id(page.record, said[span.turn_id].speaker), (pointer,))
+    return tuple(pointers)
+
+
+def _subject(page: _Page, claim: Claim, said: Mapping[str, UtteranceEvidence]) -> str:
+    """Who or what it is about. Of the owner themselves the names they spoke under are further names."""
+    owner = claim.session.owner
+    if claim.subject in ("", owner.principal):
+        cited = [said[s.turn_id] for s in claim.spans if s.turn_id in said]
+        return page.entity(owner.id, "person", *sorted({u.speaker for u in cited if u.provenance == _BY[Role.USER]}))
+    prefix, _, rest = claim.subject.partition(":")
+    return page.entity(rest if prefix in ("u", "g", "a") and rest else claim.subject)
+
+
+def _happening(
+    page: _Page,
+    claim: Claim,
+    subject: str,
+    met: Mapping[str, tuple[Pointer, ...]],
+    words: tuple[Pointer, ...],
+    carried: dict[str, Any],
+) -> None:
+    event = page.add(
+        "events",
+        Event,
+        stable_id("happening", claim.claim_id),
+        summary=claim.statement,
+        t_abs_start=claim.valid_from,
+        t_abs_end=claim.said_until,
+        source_turn_ids=claim.source_turn_ids,
+        evidence_status="mapped",
+        topic_path=f"{claim.shelf.value}/{claim.routing_key}",
+        tags=(claim.kind.value,),
+        keywords=claim.entities,
+        time_bucket=(f"{claim.valid_from:%Y-%m-%d}", f"{claim.valid_from:%Y-%m}"),
+        actor_id=subject,
+        **carried,
+    )
+    page.join(claim.claim_id, "DERIVED_FROM", event, words)
+    page.join(event, "INVOLVES", subject, words)
+    for entity, found in met.items():
+        page.join(event, "INVOLVES", entity, found)
+    for pointer in words:
+        page.join(event, "SUPPORTED_BY", pointer.utterance_id, (pointer,))
+    _when(page, event, claim.valid_from, words)
+
+
+def _state(page: _Page, claim: Claim, subject: str, carried: dict[str, Any]) -> None:
+    page.add(
+        "states",
+        State,
+        stable_id("state", claim.claim_id),
+        subject_id=subject,
+        property=claim.dedup_key,
+        value=claim.statement,
+        raw_value=claim.spans[0].text_exact,
+        valid_from=claim.valid_from,
+        valid_to=claim.said_until,
+        source_event_id=event_id(_utterance(page, claim.spans[0])),
+        evidence_level=claim.governance.evidence_level,
+        **carried,
+    )
+
+
+def _carried(claim: Claim) -> dict[str, Any]:
+    """The claim's governance, on everything it makes."""
+    governance = claim.governance
+    return {
+        "provenance": Provenance.model_construct(
+            source=claim.provider or "person",
+            model_version=claim.model,
+            prompt_version=claim.prompt_version,
+            confidence=claim.confidence,
+        ),
+        "ttl": governance.ttl_seconds,
+        "importance": governance.importance,
+        "forgetting_policy": governance.forget_policy,
+        "expires_at": claim.expires_at,
+        "created_at": claim.recorded_at,
+    }
+
+
+def _data(claim: Claim) -> dict[str, Any]:
+    return {
+        "fact_type": claim.kind.value,
+        "shelf": claim.shelf.value,
+        "status": claim.status.value,
+        "state": claim.state.value,
+        "subject": claim.subject,
+        "evidence_level": claim.governance.evidence_level.value,
+        "session_id": claim.session_id,
+        "source_turn_ids": list(claim.source_turn_ids),
+        "node": claim.node_uri,
+        "valid_to": claim.valid_to.isoformat() if claim.valid_to else None,
+    }
+
+
+def _utterance(page: _Page, span: Span) -> str:
+    return turn_id(page.record.key, span.turn_id)
+
+
+def _named(name: str, spans: Sequence[Span], said: Mapping[str, UtteranceEvidence]) -> tuple[Pointer, ...]:
+    """Where the name itself stands in what was cited."""
+    found = []
+    for span in spans:
+        at = span.text_exact.find(name)
+        if at >= 0 and span.turn_id in said:
+            start = span.start + at
+            found.append(
+                Pointer.model_construct(
+                    utterance_id=said[span.turn_id].id, span_start=start, span_end=start + len(name)
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,44 @@
+"""Forgetting whose entries these were: every line that speaks to somebody, and the vectors of its words."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mnemon.contracts.ports import Archive, Embedder
+from mnemon.contracts.scope import Scope
+from mnemon.pipelines.entries import changes as log
+from mnemon.pipelines.entries.following import uncache
+
+_PAGE = 500
+
+
+async def forget_entries(archive: Archive, embedder: Embedder, tenant_id: str, principal: str) -> Counter[str]:
+    """All that somebody is among the audience of, and how much of what that was. Index and graph are not asked."""
+    found = await _forgotten_vectors(archive, embedder, tenant_id, principal)
+    gone = await archive.forget_log(Scope.steward_of(tenant_id), log.LOG, found.seqs, "forgotten")
+    return Counter(entries=len(found.keys), log_lines=gone, cached_vectors=found.vectors)
+
+
+async def uncache_entries(archive: Archive, embedder: Embedder, tenant_id: str) -> int:
+    """The vectors of everything that was ever written in a tenant; the log itself stays."""
+    return (await _forgotten_vectors(archive, embedder, tenant_id, None)).vectors
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.keys: set[str] = set()
+        self.vectors = 0
+
+
+async def _forgotten_vectors(archive: Archive, embedder: Embedder, tenant_id: str, principal: str | None) -> _Found:
+    found = _Found()
+    last, seq = -1, 0
+    while last != seq:
+        last = seq
+        changes, seq = await log.read(archive, tenant_id, seq, _PAGE)
+        theirs = [change for change in changes if principal is None or principal in change.audience]
+        found.vectors += await uncache(embedder, theirs)
+        found.seqs += [change.seq for change in theirs]
+        found.keys |= {change.item.key for change in theirs if change.item and change.item.after}
+    return found

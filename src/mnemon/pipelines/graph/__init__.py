@@ -1,0 +1,1 @@
+"""The temporal graph: told by the archive, asked by everybody else."""

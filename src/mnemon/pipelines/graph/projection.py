@@ -1,0 +1,158 @@
+"""The archive into the graph: a session's remembered turns beyond its mark, and its claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.graph import Saying, UtteranceEvidence
+from mnemon.contracts.ports import Archive, Graph
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
+from mnemon.logic.graph.projecting import last_event, of_claims, of_turns
+from mnemon.logic.ids import turn_id
+from mnemon.pipelines.index.projection import Lives, lives
+
+# Turns of one step: a session of up to this many is seen wholly or not at all without a second step.
+_BATCH = 2_000
+_TURNS, _CLAIMS = "turns:", "claims:"
+
+
+def origins_of(key: SessionKey) -> tuple[str, str]:
+    """Under which names a session speaks: as its turns, and as its claims."""
+    return _TURNS + key.uri, _CLAIMS + key.uri
+
+
+def session_uri(origin: str) -> str | None:
+    """The session behind an origin, if it is one."""
+    name, _, uri = origin.partition(":")
+    return uri if f"{name}:" in (_TURNS, _CLAIMS) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Which version of a session's page the graph holds, and of it: up to which turn and commit; the last event."""
+
+    version: int = 0
+    seq: int = 0
+    head: str = ""
+    commits: int = 0
+    kept: str = ""
+    last: str = ""
+
+    @classmethod
+    def of(cls, text: str | None) -> _Mark:
+        return cls(**json.loads(text)) if text else cls()
+
+    def told(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Grapher:
+    archive: Archive
+    graph: Graph
+
+    async def project(self, key: SessionKey, anew: bool = False) -> None:
+        """Bring one session up to date; `anew` also what was told before, where words were taken away. The page is
+        read again afterwards: whoever changed it meanwhile may have been here before us."""
+        scope = Scope.steward_of(key.tenant_id)
+        seen = 0
+        while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
+            if not record.graph:
+                await self.graph.drop(scope, origins_of(key))
+            elif record.status is SessionStatus.COMPLETED:
+                await self._project(scope, record, anew, shown=True)
+            seen = record.version
+        if record is None:
+            await self.graph.drop(scope, origins_of(key))
+
+    async def stage(self, record: SessionRecord) -> None:
+        """All of it, unseen: for whoever will not call a session complete that the graph does not hold."""
+        await self._project(Scope.steward_of(record.tenant_id), record, anew=False, shown=False)
+
+    async def is_behind(self, record: SessionRecord) -> bool:
+        """Does the graph hold another version of a session than its page?"""
+        mark = await self._mark(Scope.steward_of(record.tenant_id), record.key)
+        return mark.version != record.version if record.graph else mark.version != 0
+
+    async def _mark(self, scope: Scope, key: SessionKey) -> _Mark:
+        turns, claims = origins_of(key)
+        held = await self.graph.marks(scope, (turns, claims))
+        mark = _Mark.of(held.get(turns))
+        # Both are told together; a long session's turns come in steps before its claims.
+        return mark if held.get(claims) == str(mark.version) else _Mark()
+
+    async def _project(self, scope: Scope, record: SessionRecord, anew: bool, shown: bool) -> None:
+        origins = origins_of(record.key)
+        mark = await self._mark(scope, record.key)
+        if shown and not anew and mark.version == record.version:
+            return
+        if anew or not await self._goes_on(scope, record, mark):
+            mark = _Mark()
+        life = lives(record, await self.archive.read_tags(scope, record.key) if record.kept == "tagged" else [])
+        version = record.version if shown else 0  # what is staged counts for nothing until it is told again
+        fresh = await self.archive.read_turns(scope, record.key, after=mark.seq, limit=_BATCH)
+        while len(fresh) == _BATCH and (
+            more := await self.archive.read_turns(scope, record.key, after=fresh[-1].seq, limit=_BATCH)
+        ):
+            mark, piece = self._turns(record, fresh, life, mark, 0, shown=False)
+            await self.graph.put(scope, [piece])
+            fresh = more
+        unseen = mark.seq > 0 and mark.version == 0
+        mark, turns = self._turns(record, fresh, life, mark, version, shown)
+        said = await self._told(scope, record, turns)
+        claims = Saying(origins[1], of_claims(record, said.claims, said.cited, said.unkept, shown), mark=str(version))
+        await self.graph.put(scope, [turns, claims])
+        if shown and unseen:
+            await self.graph.publish(scope, origins)
+
+    async def _goes_on(self, scope: Scope, record: SessionRecord, mark: _Mark) -> bool:
+        """Is what the graph holds the beginning of what there is to tell?"""
+        if mark.seq == 0 or mark.kept != record.kept:
+            return False
+        at = await self.archive.read_turns(scope, record.key, after=mark.seq - 1, limit=1)
+        if not at or (at[0].seq, at[0].chain) != (mark.seq, mark.head):
+            return False
+        if mark.commits == record.commits:
+            return True
+        commits = await self.archive.read_commits(scope, record.key, after=mark.commits)
+        return all(c.first_seq > mark.seq for c in commits)  # else turns that were told have been judged since
+
+    def _turns(
+        self, record: SessionRecord, turns: Sequence[StoredTurn], life: Lives, mark: _Mark, version: int, shown: bool
+    ) -> tuple[_Mark, Saying]:
+        kept = [stored for stored in turns if life.keeps(stored)]
+        batch = of_turns(record, kept, shown, mark.last)
+        seq, head = (turns[-1].seq, turns[-1].chain) if turns else (mark.seq, mark.head)
+        last = last_event(record, kept) or mark.last
+        after = _Mark(version, seq, head, record.commits, record.kept, last)
+        return after, Saying(origins_of(record.key)[0], batch, whole=mark.seq == 0, mark=after.told())
+
+    async def _told(self, scope: Scope, record: SessionRecord, turns: Saying) -> _Said:
+        """The claims that stand, and the utterances they cite: just told, told before, or for their sake only."""
+        settled = set(record.claim_ids)
+        claims = (
+            [c for c in await self.archive.read_claims(scope, record.key) if c.claim_id in settled] if settled else []
+        )
+        cited = {id: turn for c in claims for turn in c.source_turn_ids if (id := turn_id(record.key, turn))}
+        found = {u.id: u for u in turns.batch.utterances if u.id in cited}
+        if not turns.whole and record.kept != "none":
+            known = await self.graph.get(scope, [id for id in cited if id not in found])
+            found |= {u.id: u for u in known if isinstance(u, UtteranceEvidence)}
+        unkept: list[StoredTurn] = []
+        if found.keys() != cited.keys():
+            missing = {turn for id, turn in cited.items() if id not in found}
+            stored = await self.archive.read_turns(scope, record.key)
+            unkept = [t for t in stored if t.turn.turn_id in missing]
+            found |= {u.id: u for u in of_turns(record, unkept, published=False).utterances}
+        return _Said(claims, {cited[id]: u for id, u in found.items()}, unkept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    claims: list[Claim]
+    cited: dict[str, UtteranceEvidence]
+    unkept: list[StoredTurn]

@@ -1,0 +1,38 @@
+"""Index and graph together: what the archive holds of a session or a node, brought to both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mnemon.contracts.nodes import NodeKey
+from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.sessions import SessionRecord, StoredTurn
+from mnemon.pipelines.graph.projection import Grapher
+from mnemon.pipelines.index.indexing import Indexer
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    indexer: Indexer
+    grapher: Grapher
+
+    async def bring_up(self, key: SessionKey) -> None:
+        """One session in both."""
+        await self.indexer.index_session(key)
+        await self.grapher.project(key)
+
+    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
+        return await self.indexer.index_session(key, fresh)
+
+    async def index_node(self, key: NodeKey) -> None:
+        await self.indexer.index_node(key)
+
+    async def project(self, key: SessionKey, anew: bool = False) -> None:
+        await self.grapher.project(key, anew)
+
+    async def stage(self, record: SessionRecord) -> None:
+        await self.grapher.stage(record)
+
+    async def is_behind(self, record: SessionRecord) -> bool:
+        return await self.grapher.is_behind(record)

@@ -1,0 +1,1 @@
+"""The Memory Service: the same memory for programs that are somewhere else."""

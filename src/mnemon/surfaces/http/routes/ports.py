@@ -1,0 +1,182 @@
+"""The archive and what a write needs beside it, for a pipeline that runs at the client with the client's own model."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from starlette.responses import Response, StreamingResponse
+
+from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.ports import Archive, Holds, Likeness, Replicator
+from mnemon.contracts.reports import LoadReport
+from mnemon.contracts.scope import Scope
+from mnemon.logic.operations import Operation, operations
+from mnemon.pipelines.govern import quotas
+from mnemon.surfaces.http.forms import Form
+from mnemon.surfaces.http.guard import check_call, check_job
+from mnemon.surfaces.http.openapi import documented
+from mnemon.surfaces.http.port_examples import example_of
+from mnemon.surfaces.http.visit import Here, Visit, answer
+
+router = APIRouter(tags=["archive"])
+
+_READS = (
+    "read_",
+    "get_",
+    "list_",
+    "stat_",
+    "exists",
+    "revisions",
+    "sessions",
+    "owners",
+    "tenants",
+    "is_behind",
+    "nearest",
+)
+_Serve = Callable[[Visit, Operation, dict[str, Any]], Coroutine[Any, Any, Any]]
+
+
+async def _archive(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
+    if operation.name == "append_turns":
+        parts = visit.memory.parts
+        key, turns = given["key"], len(given["turns"])
+        await quotas.check(parts.index, parts.config.quotas, key.tenant_id, key.owner, turns)
+    try:
+        return await getattr(visit.memory.parts.archive, operation.name)(**given)
+    except FileNotFoundError:  # erased under our hands
+        raise NotFound("this was erased meanwhile") from None
+
+
+async def _holds(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
+    queue = visit.memory.parts.queue
+    if "job_id" in given:
+        job = await queue.get(given["job_id"])
+        if job is None or job.tenant_id != visit.caller.tenant_id:
+            raise NotFound("there is no such job", job_id=given["job_id"])
+        check_job(visit.caller, job)
+    return await getattr(queue, operation.name)(**given)
+
+
+async def _replicas(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
+    given.pop("fresh", None)  # what is archived is read here
+    return await getattr(visit.memory.parts.replicas, operation.name)(**given)
+
+
+async def _likeness(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
+    return await getattr(visit.memory.parts.likeness, operation.name)(**given)
+
+
+def _route(prefix: str, operation: Operation, serve: _Serve, summary: str) -> None:
+    """One method as one path: its arguments are the body, what it gives is the answer."""
+    form = _form(prefix, operation)
+
+    async def handle(here: Here, body: Any) -> Response:
+        given = {name: getattr(body, name) for name in body.model_fields_set}
+        if serve is not _holds or "job" in given:
+            check_call(here.caller, _right(serve, operation), given.values())
+        if operation.streams:
+            return StreamingResponse(await _begun(_lines(here, operation, given)), media_type="application/x-ndjson")
+        work = serve(here, operation, given)
+        result = await (work if operation.name.startswith(_READS) else here.write(work))
+        return Response(operation.answer(result), media_type="application/json")
+
+    handle.__annotations__ = {"here": Here, "body": form, "return": Response}
+    media_type = "application/x-ndjson" if operation.streams else "application/json"
+    router.add_api_route(
+        f"{prefix}{operation.name}",
+        handle,
+        methods=["POST"],
+        name=f"{prefix.strip('/').replace('/', '_')}_{operation.name}",
+        summary=summary,
+        response_model=None,
+        responses=documented(example_of(operation.name), 404, 409, media_type=media_type),
+    )
+
+
+def _right(serve: _Serve, operation: Operation) -> str:
+    """Holding, publishing and comparing are part of writing one's own session."""
+    return operation.name if serve is _archive else "write_session"
+
+
+def _form(prefix: str, operation: Operation) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for name, parameter in operation.signature.parameters.items():
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (operation.hints[name], default)
+    title = "".join(part.title() for part in f"{prefix.strip('/')}/{operation.name}".replace("/", "_").split("_"))
+    config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        json_schema_extra={"examples": [example_of(operation.name, takes=list(fields))]},
+    )
+    made: type[BaseModel] = create_model(title, __config__=config, **fields)
+    return made
+
+
+async def _begun(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What is refused is refused before the first line goes out."""
+    first = await anext(lines, b"")
+
+    async def all_of_them() -> AsyncIterator[bytes]:
+        yield first
+        async for line in lines:
+            yield line
+
+    return all_of_them()
+
+
+async def _lines(visit: Visit, operation: Operation, given: dict[str, Any]) -> AsyncIterator[bytes]:
+    async for item in getattr(visit.memory.parts.archive, operation.name)(**given):
+        if operation.name == "tenants" and visit.caller.token is not None and item != visit.caller.tenant_id:
+            continue  # who else is here is nobody's business
+        yield operation.answer(item) + b"\n"
+
+
+class DumpedFile(Form):
+    path: str
+    data: str = Field(description="Its bytes in base64.")
+
+
+class Dump(Form):
+    """Files as `dump` gave them."""
+
+    model_config = ConfigDict(
+        strict=False, json_schema_extra={"examples": [{"scope": example_of("dump", ["scope"])["scope"], "files": []}]}
+    )
+
+    scope: Scope
+    files: list[DumpedFile]
+
+
+@router.post("/v1/archive/load", summary="Take over files that were dumped", responses=documented({"added": 1}, 409))
+async def load(here: Here, body: Dump) -> Response:
+    check_call(here.caller, "load", [body.scope])
+    try:
+        files = [(f.path, io.BytesIO(base64.b64decode(f.data, validate=True))) for f in body.files]
+    except binascii.Error as error:
+        raise InvalidArgument(f"data: {error}", field="files.data", reason="base64") from None
+    report: LoadReport = await here.write(here.memory.parts.archive.load(body.scope, files))
+    return answer(report)
+
+
+def _summary(port: type, name: str) -> str:
+    said = (getattr(port, name).__doc__ or name.replace("_", " ")).strip()
+    return said.split(". ")[0].split("\n")[0].rstrip(".")
+
+
+for _prefix, _port, _serve in (
+    ("/v1/archive/", Archive, _archive),
+    ("/v1/holds/", Holds, _holds),
+    ("/v1/replicas/", Replicator, _replicas),
+    ("/v1/likeness/", Likeness, _likeness),
+):
+    for _operation in operations(_port, frozenset({"load", "close"})).values():
+        _route(_prefix, _operation, _serve, _summary(_port, _operation.name))

@@ -1,0 +1,77 @@
+"""Conversations into memory, with the service's own model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field, JsonValue
+from starlette.responses import Response
+
+from mnemon.contracts.results import SessionWriteResult
+from mnemon.surfaces.http.forms import KeylessForm
+from mnemon.surfaces.http.openapi import documented
+from mnemon.surfaces.http.reading import StrictRoute
+from mnemon.surfaces.http.visit import Here, answer
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=StrictRoute)
+
+_TURNS: list[JsonValue] = [
+    {
+        "turn_id": "t1",
+        "role": "user",
+        "timestamp_iso": "2026-01-31T08:00:00Z",
+        "text": "I don't eat spicy food any more.",
+    },
+    {"turn_id": "t2", "role": "assistant", "text": "好的，我记下了。"},
+]
+_WRITTEN = {
+    "status": "ok",
+    "session_id": "s1",
+    "uri": "ctx://acme/users/ann/sessions/s1",
+    "version": 2,
+    "counts": {"turns": 2, "events_written": 1, "facts_written": 1},
+}
+
+
+class SessionForm(KeylessForm):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"session_id": "s1", "turns": _TURNS}]})
+
+    session_id: str = Field(min_length=1, max_length=512)
+    turns: list[dict[str, Any]] | None = Field(
+        default=None, description="Canonical turns: `role` and `text`; also `turn_id`, `timestamp_iso`, `speaker` …"
+    )
+    raw: str | list[Any] | dict[str, Any] | None = Field(
+        default=None, description="Instead of turns: an export as text or as JSON, with its `input_format`."
+    )
+    input_format: str | None = Field(default=None, description="The form of `raw`; never guessed.")
+    visibility: Literal["private", "product", "public", "group"] = "private"
+    extract: bool = True
+    write_events: bool = True
+    write_facts: bool = True
+    graph_upsert: bool = True
+    graph_policy: Literal["require", "best_effort"] = "best_effort"
+    overwrite_existing: bool = False
+    mode: Literal["once", "append"] = "once"
+    cleanup_on_failure: bool = False
+    llm_policy: Literal["require", "best_effort"] = "require"
+    stages: Literal["full", "off"] = "full"
+    redact: bool | None = None
+    wait: Literal["indexed", "archived"] = "indexed"
+
+
+@router.post(
+    "",
+    summary="Keep a conversation and remember what is worth it",
+    response_model=SessionWriteResult,
+    responses=documented(_WRITTEN, 409),
+)
+async def write(here: Here, form: SessionForm) -> Response:
+    """Word for word, then what follows from it, each memory with the words that prove it.
+
+    The service asks its own model. A client that has a key of its own runs the pipeline itself, and no key is ever sent
+    here. A session that is complete is not written again (`skipped_existing`); one that failed is completed by sending
+    it again.
+    """
+    work = here.memory.session_write(**here.person(), **dict(form))
+    return answer(await here.write(work))

@@ -1,0 +1,169 @@
+"""The description is complete, and the service does what it says: checked by machine, request by request."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+import uvicorn
+from conftest import TURNS, Service
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from mnemon import AsyncMemory, Config
+from mnemon.drivers.embed.hash import HashEmbedder
+from mnemon.engine.config import ServiceConfig
+from mnemon.engine.tokens import Tokens
+from mnemon.surfaces.http.app import create_app
+from mnemon.surfaces.http.errors import ErrorEnvelope
+from mnemon.surfaces.http.identity import Gatekeeper
+from mnemon.surfaces.http.openapi import OPEN_PATHS
+
+EXAMPLES = 400 if os.environ.get("MNEMON_LONG") else 8
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(path, method, told) for path, of in document["paths"].items() for method, told in of.items()]
+
+
+async def test_every_operation_is_described_with_examples_and_errors(service: Service) -> None:
+    document = (await service.get("/openapi.json")).json()
+    assert len(operations(document)) > 40
+    for path, method, told in operations(document):
+        name = f"{method} {path}"
+        assert told["summary"], name
+        assert told["description"], name
+        (content,) = told["responses"]["200"]["content"].values()
+        assert "example" in content, name
+        if path in OPEN_PATHS:
+            continue
+        assert told["security"] == [{"bearer": []}, {"apiToken": []}], name
+        assert {"401", "403", "413", "422", "429", "500", "503", "504"} <= told["responses"].keys(), name
+        for status, answer in told["responses"].items():
+            if status != "200":
+                assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorEnvelope"), name
+                ErrorEnvelope.model_validate(answer["content"]["application/json"]["example"])
+        if "{" in path:
+            assert "404" in told["responses"], name
+        if "requestBody" in told:
+            assert examples_of(document, told), name
+
+
+def examples_of(document: dict[str, Any], told: dict[str, Any]) -> Any:
+    content = told["requestBody"]["content"]["application/json"]
+    schema = content["schema"]
+    named = document["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], {})
+    return content.get("example") or content.get("examples") or schema.get("examples") or named.get("examples")
+
+
+async def test_the_examples_are_taken(service: Service) -> None:
+    """What the description shows as a request is one: none of them is refused for its form."""
+    document = (await service.get("/openapi.json")).json()
+    headers = {"X-Tenant-ID": "acme", "X-User-ID": "ann"}
+    for path, method, told in operations(document):
+        if "requestBody" in told and "{" not in path and not path.startswith("/v1/archive"):
+            (body, *_) = examples_of(document, told)
+            answer = await service.client.request(method, path, json=body, headers=headers)
+            assert answer.status_code in (200, 404), f"{path}: {answer.text}"
+
+
+async def test_the_documentation_can_be_read_without_a_token(service: Service) -> None:
+    service.token("acme", "ann")
+    page = await service.get("/docs")
+    assert page.status_code == 200
+    assert "swagger" in page.text.lower()
+
+
+# --- machine-made requests against a real server
+
+
+class _Thread(threading.Thread):
+    def __init__(self, server: uvicorn.Server) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.up = threading.Event()
+
+    def run(self) -> None:
+        self.server.run()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """A server with something in it, and the headers of somebody who may ask it."""
+    home: Path = tmp_path_factory.mktemp("service")
+    memory = AsyncMemory(home, llm="rules", embedder=HashEmbedder(), config=Config())
+    tokens = Tokens(home)
+    _, secret = tokens.create("acme", service=True)
+    app = create_app(memory, Gatekeeper(tokens, True), ServiceConfig())
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", ws="none"))
+    thread = _Thread(server)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+        assert thread.is_alive()
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    headers = {"Authorization": f"Bearer {secret}", "X-User-ID": "ann"}
+    written = httpx.post(f"{url}/v1/sessions", json={"session_id": "s1", "turns": TURNS}, headers=headers)
+    assert written.status_code == 200
+    yield url, headers
+    server.should_exit = True
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def api(address: tuple[str, dict[str, str]]) -> Any:
+    return schemathesis.openapi.from_url(f"{address[0]}/openapi.json")
+
+
+def in_the_documented_form(context: Any, response: Any, case: Case) -> None:
+    assert response.headers["x-request-id"]
+    if response.status_code >= 400 and case.path not in OPEN_PATHS:
+        ErrorEnvelope.model_validate_json(response.content)
+
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    in_the_documented_form,
+]
+
+
+def asked_at_random(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: Case) -> None:
+        for name in ("X-Product-ID", "X-Group-ID", "X-Agent-ID", "X-Signature", "X-Signature-Ts", "X-Request-ID"):
+            case.headers.pop(name, None)
+        case.call_and_validate(headers=headers, checks=CHECKS, timeout=60)
+
+    ask()
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["fitting", "unfitting"])
+def test_no_request_breaks_the_service(mode: GenerationMode, api: Any, address: tuple[str, dict[str, str]]) -> None:
+    headers = {**address[1], "X-Tenant-ID": "acme"}
+    asked = 0
+    for found in api.get_all_operations():
+        operation = found.ok()
+        try:
+            asked_at_random(operation, mode, headers)
+        except Unsatisfiable:
+            continue  # an operation without parameters has no unfitting request
+        asked += 1
+    assert asked > 30
