@@ -12,7 +12,6 @@ import httpx
 import pytest
 import schemathesis
 import uvicorn
-from conftest import TURNS, Service
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
@@ -23,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from conftest import TURNS, Service
 from mnemon import AsyncMemory, Config
 from mnemon.drivers.embed.hash import HashEmbedder
 from mnemon.engine.config import ServiceConfig

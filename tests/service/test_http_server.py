@@ -19,7 +19,9 @@ HERE = {"X-Tenant-ID": "acme", "X-User-ID": "ann"}
 
 
 def refused(*arguments: str, home: Path) -> str:
-    done = subprocess.run([*MNEMON, "serve", *arguments, "--home", str(home)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*MNEMON, "serve", *arguments, "--home", str(home)], capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     return done.stderr
 
@@ -52,7 +54,9 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_it_says_where_it_listens_and_that_it_has_no_token(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*MNEMON, "serve", "--port", "0", "--home", str(tmp_path), "--embedder", "hash"], stderr=subprocess.PIPE, text=True
+        [*MNEMON, "serve", "--port", "0", "--home", str(tmp_path), "--embedder", "hash"],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     told = process.stderr.readline() + process.stderr.readline()
@@ -96,7 +100,10 @@ class Writers(threading.Thread):
                 entry = {"id": id, "kind": "semantic", "contents": [f"说过的话 {id}"], "metadata": place}
                 session = {"session_id": id, "turns": [{"role": "user", "text": f"words {id}"}], "extract": False}
                 try:
-                    answers = client.post("/write", json={"entries": [entry]}), client.post("/v1/sessions", json=session)
+                    answers = (
+                        client.post("/write", json={"entries": [entry]}),
+                        client.post("/v1/sessions", json=session),
+                    )
                 except httpx.TransportError:
                     return
                 assert [a.status_code for a in answers] == [200, 200], answers

@@ -151,8 +151,7 @@ def told(memory: Memory) -> dict[str, Any]:
         "changed": sorted(str(c.to_value) for c in graph.states_changes(ann.id, "employer")),
         "why": [
             (q.text_exact, u.utterance.raw_text)
-            for e in graph.explain_knowledge(moved.claim_id).events
-            for u in e.utterances
+            for u in graph.explain_knowledge(moved.claim_id).utterances
             for q in u.quotes
         ],
         "pending": len(graph.pending_equivs()),

@@ -79,7 +79,7 @@ def elsewhere(path: Path, name: str, rounds: int) -> subprocess.Popen[str]:
 
 async def test_a_new_file_has_the_newest_schema(index: SqliteIndex, path: Path) -> None:
     with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        assert db.execute("PRAGMA user_version").fetchone() == (4,)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     db.close()
 

@@ -83,15 +83,11 @@ MESSAGES = {
     "attachment": Route("GET", f"{_TOOLS}/{{message_id}}/attachments/{{sha256}}", ("message_id", "sha256"), bytes),
 }
 CLAIMS = {
-    "listed": Route(
-        "GET", "/v1/claims", ("state", "kind", "shelf", "session_id", "limit", "cursor"), _of(ClaimPage)
-    ),
+    "listed": Route("GET", "/v1/claims", ("state", "kind", "shelf", "session_id", "limit", "cursor"), _of(ClaimPage)),
     "get": Route("GET", "/v1/claims/{claim_id}", ("claim_id",), _of(Claim)),
     "confirm": Route("POST", "/v1/claims/{claim_id}/confirm", ("claim_id",), _of(Claim)),
     "reject": Route("POST", "/v1/claims/{claim_id}/reject", ("claim_id",), _of(Claim)),
-    "correct": Route(
-        "POST", "/v1/claims/{claim_id}/correct", ("claim_id", "statement", "reason"), _of(Claim)
-    ),
+    "correct": Route("POST", "/v1/claims/{claim_id}/correct", ("claim_id", "statement", "reason"), _of(Claim)),
 }
 NODES = {
     "listed": Route("GET", "/v1/nodes", ("owner", "shelf"), _items(NodeSummary)),
@@ -118,6 +114,7 @@ GRAPH = {
     ),
     "explain_event": Route("GET", f"{_GRAPH}/explain/event/{{id}}", ("id",), _of(Explanation)),
     "explain_knowledge": Route("GET", f"{_GRAPH}/explain/knowledge/{{id}}", ("id",), _of(Explanation)),
+    "states_current": Route("GET", f"{_GRAPH}/states/current", ("subject", "property", "known_at"), _row(HeldState)),
     "states_at": Route("GET", f"{_GRAPH}/states/at_time", ("subject", "when", "property", "known_at"), _row(HeldState)),
     "states_changes": Route(
         "GET", f"{_GRAPH}/states/changes", ("subject", "property", "since", "until"), _row(StateChange)
@@ -126,7 +123,6 @@ GRAPH = {
     "approve": Route("POST", f"{_GRAPH}/pending_equivs/{{id}}/approve", ("id",), _of(PendingEquiv)),
     "reject": Route("POST", f"{_GRAPH}/pending_equivs/{{id}}/reject", ("id",), _of(PendingEquiv)),
 }
-_CURRENT = Route("GET", f"{_GRAPH}/states/current", ("subject", "when", "property", "known_at"), _row(HeldState))
 _TELL = Route("POST", f"{_GRAPH}/upsert", (), _of(GraphReceipt))
 _SEARCH = Route("POST", "/search", ("query", "topk", "filters", "graph_params"), _of(SearchResult))
 _FORGET = Route("POST", "/v1/forget", ("what", "session_id", "claim_id", "words"), _of(ForgetReceipt))
@@ -145,7 +141,9 @@ class RemoteDesk:
         except KeyError:
             if name.startswith("_"):
                 raise AttributeError(name) from None
-            raise InvalidArgument("this is done where the memory is kept, not through a service", field="place") from None
+            raise InvalidArgument(
+                "this is done where the memory is kept, not through a service", field="place"
+            ) from None
         return lambda scope, *args, **named: self._ask(route, scope, *args, **named)
 
     async def _ask(self, route: Route, scope: Scope, *args: Any, **named: Any) -> Any:
@@ -171,10 +169,6 @@ class RemoteClaims(RemoteDesk):
 
 
 class RemoteGraph(RemoteDesk):
-    async def states_at(self, scope: Scope, subject: str, when: Any = None, *rest: Any) -> Any:
-        """Without a moment it is now, which the service knows best."""
-        return await self._ask(_CURRENT if when is None else GRAPH["states_at"], scope, subject, when, *rest)
-
     async def upsert(self, scope: Scope, batch: Any) -> Any:
         return await self._send(_TELL, _plain(batch), headers_of(scope))
 

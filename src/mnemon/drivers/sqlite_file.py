@@ -83,6 +83,14 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def scrub(connection: sqlite3.Connection) -> None:
+    """Leave nothing of what was deleted. Deleted rows are overwritten where they stood, but rows that were moved before
+    to balance a tree left copies in the room between: only writing the file anew is sure. Earlier pages wait in the log
+    until it is emptied."""
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
 def migrate(connection: sqlite3.Connection, path: Path, package: str) -> None:
     """Run the numbered schema files of a driver that this file has not seen yet, each in one transaction."""
     files = sorted(

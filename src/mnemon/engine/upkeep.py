@@ -13,6 +13,7 @@ from mnemon.contracts.scope import Owner, Scope, checked_id
 from mnemon.engine.addressing import one_of
 from mnemon.engine.opened import OpenMemory
 from mnemon.pipelines.govern import mending, moving, proof
+from mnemon.pipelines.graph.rebuild import rebuild_graph
 from mnemon.pipelines.index import rebuild as rebuilding
 from mnemon.pipelines.index.projection import CHUNK, CLAIM
 
@@ -31,9 +32,12 @@ class Upkeep(OpenMemory):
         return result
 
     async def rebuild(self, *, restart: bool = False, progress: rebuilding.Progress | None = None) -> RebuildResult:
-        """Make the index anew from the archive, with the embedder of this memory."""
+        """Make the index anew from the archive, with the embedder of this memory, and the graph."""
         parts = self._open()
-        return await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, parts.graph, progress, restart)
+        result = await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, parts.graph, progress, restart)
+        for tenant in [t async for t in parts.archive.tenants()]:
+            await rebuild_graph(parts.archive, parts.replicas.grapher, tenant)
+        return result
 
     async def export(
         self, path: str | Path, *, tenant_id: str | None = None, user_id: str | None = None

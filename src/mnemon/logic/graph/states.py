@@ -42,7 +42,7 @@ def at_time(
     found: dict[tuple[str, str, str], HeldState] = {}
     for held in in_time(states, known_at, one):
         if held.held_from <= when and (held.held_to is None or when < held.held_to):
-            found.setdefault((*_property(held.state, one or {}), held.state.value), held)
+            found.setdefault((*_property(held.state, one or {}), fold(held.state.value)), held)
     return tuple(found.values())
 
 
@@ -76,7 +76,7 @@ def _changes_of(subject: str, name: str, life: Sequence[HeldState]) -> list[Stat
         there = [h for h in life if h.held_from <= moment and (h.held_to is None or moment < h.held_to)]
         after = there[-1] if there else None
         told = after or before
-        if told is not None and (before.state.value if before else None) != (after.state.value if after else None):
+        if told is not None and not _is_the_same(before, after):
             found.append(
                 StateChange(
                     subject_id=subject,
@@ -118,9 +118,19 @@ def _end_of(state: State, later: Sequence[State]) -> datetime | None:
     for other in later:
         if state.valid_to is not None and state.valid_to <= other.valid_from:
             break  # it was over by then
-        if fold(other.value) != fold(state.value) and _counts_against(other, state):
+        if not _says_the_same(other, state) and _counts_against(other, state):
             return other.valid_from
     return state.valid_to
+
+
+def _says_the_same(one: State, other: State) -> bool:
+    return fold(one.value) == fold(other.value)
+
+
+def _is_the_same(before: HeldState | None, after: HeldState | None) -> bool:
+    if before is None or after is None:
+        return before is after
+    return _says_the_same(before.state, after.state)
 
 
 def _counts_against(new: State, old: State) -> bool:

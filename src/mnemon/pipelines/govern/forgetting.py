@@ -27,6 +27,7 @@ from mnemon.logic.shelves import key_at
 from mnemon.pipelines.entries.forgetting import forget_entries, uncache_entries
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.graph.projection import origins_of
+from mnemon.pipelines.graph.replaying import outside_lines_of
 from mnemon.pipelines.index.projection import TURN
 from mnemon.pipelines.index.worker import LEASE
 
@@ -138,6 +139,8 @@ class Forgetter:
         out.counts["graph_rows"] += await self._graph.erase(theirs)
         told = [origin for key in sessions for origin in origins_of(key)]
         out.counts["graph_rows"] += await self._graph.drop(scope, told)
+        lines = await outside_lines_of(self.archive, scope.tenant_id, owner.principal)
+        out.counts["ledger_lines"] += await self.archive.forget_log(scope, "ledger", lines, "forgotten")
         out.counts.update(await self.archive.erase_owner(scope, owner))
         about = {"owner_kind": owner.kind.value, "owner_id": owner.id}
         out.counts["jobs"] += await self._drop_jobs(job, about)

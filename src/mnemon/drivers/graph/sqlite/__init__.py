@@ -29,7 +29,7 @@ from mnemon.drivers.graph.sqlite.rows import (
     merged_edge,
     name_rows,
 )
-from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, transaction
+from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, scrub, transaction
 from mnemon.logic.admission import check_limit
 from mnemon.logic.graph.admission import check_sayings
 from mnemon.logic.graph.listing import Place, cursor_after, place_of
@@ -316,9 +316,8 @@ class SqliteGraph:
         await asyncio.to_thread(self._purge)
 
     def _purge(self) -> None:
-        # Deleted rows are overwritten in their pages; earlier pages wait in the log until it is emptied.
         with self._reading, self._writing, clear_errors(self._path):
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            scrub(self._writer)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
