@@ -81,12 +81,20 @@ class Figures:
     one_client_p50_ms: float
     overhead_p50_ms: float
     in_process_per_s: float
+    in_process_cpu_ms: float
     clients: int
     service_per_s: float
+    service_cpu_ms: float
     share: float
     p50_ms: float
     p99_ms: float
     errors: int
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[str]
+    port: int
 
 
 class Client(asyncio.Protocol):
@@ -133,19 +141,25 @@ async def fill(home: Path, embedder: str, turns: int) -> None:
             await memory.session_write(TENANT, USER, f"s{n}", turns=session(n, 100), extract=False, stages="off")
 
 
-async def rate_in_process(home: Path, embedder: str, name: str, rounds: int) -> float:
-    """Calls a second, one after another."""
+async def rate_in_process(home: Path, embedder: str, name: str, rounds: int) -> tuple[float, float]:
+    """Calls a second, one after another, and what each costs of a processor, in seconds."""
     async with AsyncMemory(home, llm="rules", embedder=embedder, config=QUIET) as memory:
         call = OPERATIONS[name].call
         for i in range(20):
             await call(memory, 1_000_000 + i)
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         for i in range(rounds):
             await call(memory, 2_000_000 + i)
-        return rounds / (time.perf_counter() - begun)
+        return rounds / (time.perf_counter() - begun), (time.process_time() - used) / rounds
 
 
-def on_one_core(home: Path, embedder: str, name: str, rounds: int) -> float:
+def processor_time(pid: int) -> float:
+    """Seconds a process has used, in all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def on_one_core(home: Path, embedder: str, name: str, rounds: int) -> tuple[float, float]:
     """The same in a process that has one core to itself."""
     core = {min(os.sched_getaffinity(0))}
     done = subprocess.run(
@@ -166,7 +180,8 @@ def on_one_core(home: Path, embedder: str, name: str, rounds: int) -> float:
         check=True,
         preexec_fn=lambda: os.sched_setaffinity(0, core),
     )
-    return float(done.stdout)
+    rate, used = map(float, done.stdout.split())
+    return rate, used
 
 
 async def crowd(port: int, operation: Operation, clients: int, rounds: int) -> tuple[float, list[float], int]:
@@ -192,9 +207,9 @@ async def crowd(port: int, operation: Operation, clients: int, rounds: int) -> t
     return rounds / seconds, times, errors
 
 
-async def measure(home: Path, port: int, embedder: str, name: str, rounds: int, clients: int) -> Figures:
+async def measure(home: Path, server: Server, embedder: str, name: str, rounds: int, clients: int) -> Figures:
     operation = OPERATIONS[name]
-    client = await connect(port)
+    client = await connect(server.port)
     async with AsyncMemory(home, llm="rules", embedder=embedder, config=QUIET) as memory:
 
         async def here(i: int) -> None:
@@ -207,17 +222,22 @@ async def measure(home: Path, port: int, embedder: str, name: str, rounds: int, 
         await alternate(20, lambda i: here(-1 - i), lambda i: there(-1 - i))
         inside, outside = await alternate(rounds, here, there)
     client.close()
-    alone = await asyncio.to_thread(on_one_core, home, embedder, name, rounds)
-    await crowd(port, operation, clients, clients * 2)
-    rate, times, errors = await crowd(port, operation, clients, max(rounds * 3, clients * 20))
+    alone, alone_used = await asyncio.to_thread(on_one_core, home, embedder, name, rounds)
+    await crowd(server.port, operation, clients, clients * 2)
+    many = max(rounds * 3, clients * 20)
+    before = processor_time(server.process.pid)
+    rate, times, errors = await crowd(server.port, operation, clients, many)
+    used = (processor_time(server.process.pid) - before) / many
     return Figures(
         operation=name,
         in_process_p50_ms=p50(inside) * 1000,
         one_client_p50_ms=p50(outside) * 1000,
         overhead_p50_ms=(p50(outside) - p50(inside)) * 1000,
         in_process_per_s=alone,
+        in_process_cpu_ms=alone_used * 1000,
         clients=clients,
         service_per_s=rate,
+        service_cpu_ms=used * 1000,
         share=rate / alone,
         p50_ms=p50(times) * 1000,
         p99_ms=statistics.quantiles(times, n=100)[98] * 1000,
@@ -225,19 +245,19 @@ async def measure(home: Path, port: int, embedder: str, name: str, rounds: int, 
     )
 
 
-def serve(home: Path, embedder: str) -> tuple[subprocess.Popen[str], int]:
+def serve(home: Path, embedder: str) -> Server:
     command = [sys.executable, "-c", "from mnemon.surfaces.cli import main; main()", "serve", "--port", "0", "--json"]
-    server = subprocess.Popen(
+    process = subprocess.Popen(
         [*command, "--home", str(home), "--embedder", embedder, "--llm", "rules"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    assert server.stdout is not None
+    assert process.stdout is not None
     told = ""
     while not told.endswith("}\n"):
-        told += server.stdout.readline()
-    return server, int(json.loads(told)["url"].rpartition(":")[2])
+        told += process.stdout.readline()
+    return Server(process, int(json.loads(told)["url"].rpartition(":")[2]))
 
 
 def main() -> None:
@@ -252,20 +272,20 @@ def main() -> None:
     parser.add_argument("--rate-of", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.rate_of:
-        print(asyncio.run(rate_in_process(asked.home, asked.embedder, asked.rate_of, asked.rounds)))
+        print(*asyncio.run(rate_in_process(asked.home, asked.embedder, asked.rate_of, asked.rounds)))
         return
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         asyncio.run(fill(home, asked.embedder, asked.turns))
-        server, port = serve(home, asked.embedder)
+        server = serve(home, asked.embedder)
         try:
             found = [
-                asyncio.run(measure(home, port, asked.embedder, name, asked.rounds, asked.clients))
+                asyncio.run(measure(home, server, asked.embedder, name, asked.rounds, asked.clients))
                 for name in asked.only or OPERATIONS
             ]
         finally:
-            server.send_signal(signal.SIGTERM)
-            server.wait()
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait()
     if asked.json:
         print(json.dumps([asdict(f) for f in found], indent=2))
         return
@@ -282,6 +302,7 @@ def _print(found: list[Figures], embedder: str) -> None:
             f"{f.in_process_per_s:,.0f}",
             f"{f.service_per_s:,.0f}",
             f"{f.share:.0%} (≥ {SHARE:.0%}) {'ok' if f.share >= SHARE else 'MISSED'}",
+            f"{f.in_process_cpu_ms:.2f} / {f.service_cpu_ms:.2f}",
             f"{f.p50_ms:.1f} / {f.p99_ms:.1f}",
             str(f.errors),
         ]
@@ -297,6 +318,7 @@ def _print(found: list[Figures], embedder: str) -> None:
             "one core in process /s",
             "service /s",
             "share",
+            "processor ms a request",
             "p50 / p99 ms",
             "errors",
         ],

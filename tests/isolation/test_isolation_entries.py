@@ -1,4 +1,4 @@
-"""Whoever writes, searches and changes entries: filters only narrow, links lead nowhere, and versions stay their own."""
+"""Whoever writes, searches and changes entries: filters only narrow, links lead nowhere, versions stay their own."""
 
 from __future__ import annotations
 
@@ -36,24 +36,27 @@ class Examination:
         self._versions: dict[str, int] = {}
 
     async def write(self) -> None:
-        """Every row, linked to another's entry where one is there already."""
+        """Every row by somebody it is for, linked to the one before it of the same audience."""
+        last: dict[tuple[str, frozenset[str]], str] = {}
         for row in self._world.rows:
             entry = {
                 "kind": "episodic",
-                "modality": "text",
                 "contents": [row.text],
                 "metadata": {"user_id": sorted(row.principals), "dedup_skip": True},
             }
-            receipt = await self._memory.write([entry], **options(writer(row)), return_id_map=True)
+            before = last.get((row.tenant, row.principals))
+            links = [{"src_id": "0", "dst_id": before, "rel_type": "next"}] if before else []
+            receipt = await self._memory.write([entry], links, **options(writer(row)), return_id_map=True)
             assert receipt.id_map
-            self._ids[row.mark] = next(iter(receipt.id_map.values()))
+            self._ids[row.mark] = last[row.tenant, row.principals] = receipt.id_map["0"]
             self._versions[row.mark] = receipt.version
 
     async def ask(self, count: int) -> None:
         while self._tally.checks < count:
             row = self._rng.choice(self._world.rows)
             caller = writer(row) if self._rng.random() < 0.5 else self._named(self._world.caller())
-            await self._search(caller)
+            for _ in range(4):
+                await self._search(caller)
             await self._change(caller, self._rng.choice(self._world.rows))
 
     def _named(self, caller: Caller) -> Caller:
@@ -81,8 +84,7 @@ class Examination:
             told = await self._memory.history(id_, **options(caller))
             self._tally.counted(caller, f"history of {id_}", int(bool(told)), 1)
             return
-        mine = {"kind": "episodic", "modality": "text", "contents": ["mine now"], "id": id_}
-        theirs = {**mine, "id": f"new {id_}"[:200], "metadata": {"user_id": sorted(target.principals)}}
+        theirs = {"kind": "episodic", "contents": ["mine now"], "metadata": {"user_id": sorted(target.principals)}}
         tries: dict[str, Awaitable[Any]] = {
             "history": self._memory.history(id_, **options(caller)),
             "update": self._memory.update(id_, {"contents": ["mine now"]}, **options(caller)),
@@ -92,7 +94,6 @@ class Examination:
         if target.tenant == caller.tenant:
             tries |= {
                 "rollback": self._memory.rollback(self._versions[target.mark], **options(caller)),
-                "overwrite": self._memory.write([mine], **options(caller)),
                 "write for others": self._memory.write([theirs], **options(caller)),
             }
         for what, attempt in tries.items():
@@ -101,7 +102,18 @@ class Examination:
             except (NotFound, PermissionDenied) as refusal:
                 self._tally.judge(caller, f"{what} {id_}", marks(_said(refusal)), ())
             else:
-                self._tally.refused(caller, f"{what} {id_}: {told}", told == ())
+                self._tally.refused(caller, f"{what} {id_}: {told}", False)
+
+    async def try_to_overwrite(self, rounds: int) -> None:
+        """An id that somebody else has given is free for everybody else, and stays what it was for whoever gave it."""
+        for target in self._rng.sample(self._world.rows, rounds):
+            id_, caller = self._ids[target.mark], self._named(self._world.caller(target.tenant))
+            if Asker(caller).may_see(target.tenant, target.principals):
+                continue
+            await self._memory.write([{"kind": "episodic", "contents": ["mine now"], "id": id_}], **options(caller))
+            kept = await self._memory.history(id_, **options(writer(target)))
+            self._tally.judge(caller, f"overwrite {id_}", marks(kept), {target.mark})
+            self._tally.refused(caller, f"overwrite {id_}", "mine now" not in repr(kept))
 
 
 def _said(refusal: MnemonError) -> str:
@@ -110,10 +122,11 @@ def _said(refusal: MnemonError) -> str:
 
 
 async def test_no_entry_is_found_or_changed_beyond_its_scope() -> None:
-    world, tally = World(SEED + 8, rows_per_tenant=25), Tally(SEED + 8)
+    world, tally = World(SEED + 8, rows_per_tenant=25), Tally(SEED)
     config = Config(background_worker=False)
     async with AsyncMemory(":memory:", embedder=HashEmbedder(), llm="rules", config=config) as memory:
         examination = Examination(memory, world, tally)
         await examination.write()
         await examination.ask(SHARES["entries"] * TIMES)
+        await examination.try_to_overwrite(100)
     tally.close("entries")

@@ -136,7 +136,7 @@ async def graph(tmp_path: Path) -> Graph:
 
 
 async def test_no_question_reaches_beyond_its_scope(graph: Graph) -> None:
-    world, tally = World(SEED + 6, rows_per_tenant=60), Tally(SEED + 6)
+    world, tally = World(SEED + 6, rows_per_tenant=60), Tally(SEED)
     await filled(graph, world)
     await Examination(graph, world, tally).ask(SHARES["graph"] * TIMES)
     await graph.close()
@@ -144,7 +144,7 @@ async def test_no_question_reaches_beyond_its_scope(graph: Graph) -> None:
 
 
 async def test_nobody_changes_what_they_do_not_see(graph: Graph) -> None:
-    world, tally = World(SEED + 7, rows_per_tenant=20), Tally(SEED + 7)
+    world, tally = World(SEED + 7, rows_per_tenant=20), Tally(SEED)
     await filled(graph, world)
     names = {origin(row) for row in world.rows}
     for asker in world.askers(60 * TIMES):

@@ -12,7 +12,7 @@ from mnemon.drivers.index.qdrant import QdrantIndex
 
 
 async def test_no_question_reaches_beyond_its_scope() -> None:
-    world, tally = World(SEED + 3, rows_per_tenant=20), Tally(SEED + 3)
+    world, tally = World(SEED + 3, rows_per_tenant=20), Tally(SEED)
     index = QdrantIndex(f"qdrant://:memory:/{uuid.uuid4().hex}", "m", DIMENSION)
     await filled(index, world.rows, SEED)
     await Examination(index, world, tally, askers=100).ask(SHARES["qdrant"] * TIMES)

@@ -220,7 +220,7 @@ async def _all_entries(index: Index, tenant: str) -> list[Entry]:
 
 
 async def test_no_strategy_and_no_tool_reaches_beyond_its_scope(memory: AsyncMemory) -> None:
-    world, tally = World(SEED + 5, rows_per_tenant=20), Tally(SEED + 5)
+    world, tally = World(SEED + 5, rows_per_tenant=20), Tally(SEED)
     examination = Examination(memory, world, await remembered(memory, world), tally)
     await filmed(memory, world)
     await examination.look_around()

@@ -1,4 +1,4 @@
-"""A real server in a process of its own: it says where it is, stops when asked, and loses nothing it has acknowledged."""
+"""A real server in a process of its own: it says where it is, stops when asked, and loses nothing acknowledged."""
 
 from __future__ import annotations
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -118,19 +116,6 @@ async def test_what_was_forgotten_is_in_no_byte_of_the_file(graph: SqliteGraph, 
     left = [word for word in SECRETS for file in files if word.encode() in file.read_bytes()]
     assert left == []
     assert len(await seen(graph, ALICE)) == 50
-
-
-async def test_no_id_among_thousands_is_left_in_the_room_between_rows(graph: SqliteGraph, path: Path) -> None:
-    """Trees are balanced while they grow, and what is moved leaves copies behind."""
-    forgotten = [str(uuid.uuid5(uuid.NAMESPACE_OID, f"gone {n}")) for n in range(2_000)]
-    for origin, names in (("stays", [f"stays {n}" for n in range(2_000)]), ("goes", forgotten)):
-        links = [edge(one, "NEXT_EVENT", other) for one, other in pairwise(names)]
-        await graph.put(ALICE, [saying(origin, *map(event, names), *links)])
-    await graph.drop(ALICE, ["goes"])
-    await graph.purge()
-    kept = path.read_bytes()
-    assert [name for name in forgotten if name.encode() in kept] == []
-    assert await graph.count(ALICE) == {"event": 2_000, "edges": 1_999}
 
 
 def steps(graph: SqliteGraph, ask: GraphAsk) -> list[str]:

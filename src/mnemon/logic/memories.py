@@ -159,7 +159,7 @@ def own_audience(scope: Scope, where: str) -> tuple[str, ...]:
 
 
 def _made_id(scope: Scope, audience: tuple[str, ...], entry: MemoryEntry, metadata: Mapping[str, Any]) -> str:
-    place = [str(metadata.get(name, "")) for name in ("memory_domain", "run_id")]
+    place = [str(metadata.get(name, "")) for name in ("memory_domain", "run_id", "turn_id")]
     said = json.dumps(entry.contents, ensure_ascii=False)
     return stable_id("memory", scope.tenant_id, json.dumps(audience), *place, entry.kind, entry.modality, said)
 

@@ -55,7 +55,7 @@ def likely_pairs(entities: Iterable[Entity]) -> list[tuple[Entity, Entity, str]]
 
 
 def _pairs_of(entities: Sequence[Entity]) -> Iterator[tuple[Entity, Entity, str]]:
-    names = [(_Name(folded), entity) for entity in entities for folded in _all_names(entity)]
+    names = [(_Name(folded), entity) for entity in entities for folded in names_of(entity)]
     shelves: dict[str, list[tuple[_Name, Entity]]] = defaultdict(list)
     for name, entity in names:
         for key in name.found_by:
@@ -70,14 +70,15 @@ def _pairs_of(entities: Sequence[Entity]) -> Iterator[tuple[Entity, Entity, str]
             yield from ((entity, candidate, why) for candidate, why in fitting.values())
 
 
-def _all_names(entity: Entity) -> set[str]:
+def names_of(entity: Entity) -> set[str]:
+    """Everything it is called, as `same` writes it."""
     return {same(name) for name in (entity.name, *entity.aliases)}
 
 
 def _may_meet(one: Entity, two: Entity) -> bool:
     """Not one with itself, not where they are one already, not a person with a place."""
     types = {one.type, two.type} - {"thing"}
-    return one.id != two.id and len(types) < 2 and not _all_names(one) & _all_names(two)
+    return one.id != two.id and len(types) < 2 and not names_of(one) & names_of(two)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from mnemon.contracts.graph import (
 )
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.sessions import SessionRecord, StoredTurn
-from mnemon.contracts.turns import Role, Span, Turn, parse_time
+from mnemon.contracts.turns import Role, Span, parse_time
 from mnemon.logic.graph.names import same
 from mnemon.logic.ids import stable_id, turn_id
 from mnemon.logic.language import language_of
@@ -40,14 +40,17 @@ _LEVEL = {"month": 2, "day": 3}
 
 @dataclass(slots=True)
 class _Page:
-    """Items and edges as they are found, each once. They are made of what the archive has checked, so they are built
-    without being checked again: a long session has tens of thousands of them."""
+    """Items and edges as they are found, each once. They are made of what the archive has checked, so each is a copy of
+    a blank one of its type and not checked again: a long session has tens of thousands of them."""
 
     record: SessionRecord
     published: bool
     scope: dict[str, Any] = field(init=False)
+    blanks: dict[type[Any], Any] = field(default_factory=dict)
     items: dict[str, dict[str, Any]] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], GraphEdge] = field(default_factory=dict)
+    speakers: dict[str, str] = field(default_factory=dict)
+    days: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.scope = {
@@ -57,8 +60,14 @@ class _Page:
             "published": self.published,
         }
 
+    def make(self, made: type[Any], values: dict[str, Any]) -> Any:
+        blank = self.blanks.get(made)
+        if blank is None:
+            blank = self.blanks[made] = made.model_construct(**self.scope)
+        return blank.model_copy(update=values)
+
     def add(self, kind: str, made: type[Any], id: str, **values: Any) -> str:
-        self.items.setdefault(kind, {})[id] = made.model_construct(id=id, **self.scope, **values)
+        self.items.setdefault(kind, {})[id] = self.make(made, {"id": id, **values})
         return id
 
     def join(self, src: str, rel: str, dst: str, evidence: tuple[Pointer, ...] = (), **values: Any) -> None:
@@ -66,10 +75,13 @@ class _Page:
         there = self.edges.get((src, rel, dst))
         if there is not None:
             evidence = tuple(dict.fromkeys((*there.evidence, *evidence)))
-        made = GraphEdge.model_construct(
-            src_id=src, rel_type=rel, dst_id=dst, evidence=evidence, **self.scope, **values
-        )
-        self.edges[src, rel, dst] = made
+        ends = {"src_id": src, "rel_type": rel, "dst_id": dst, "evidence": evidence}
+        self.edges[src, rel, dst] = self.make(GraphEdge, {**ends, **values})
+
+    def speaker(self, name: str, role: Role) -> str:
+        if name not in self.speakers:
+            self.speakers[name] = self.entity(name, "person" if role is Role.USER else "agent")
+        return self.speakers[name]
 
     def entity(self, name: str, type_: str = "thing", *aliases: str) -> str:
         id = entity_id(self.record, name)
@@ -104,8 +116,9 @@ def event_id(utterance: str) -> str:
 def of_turns(record: SessionRecord, turns: Sequence[StoredTurn], published: bool, before: str = "") -> GraphBatch:
     """Turns that are remembered, in their order; `before` is the event the first of them follows."""
     page = _Page(record, published)
+    segment = _segment(page, turns)
     for stored in turns:
-        event = _turn(page, stored)
+        event = _turn(page, stored, segment)
         if before:
             page.join(before, "NEXT_EVENT", event)
         before = event
@@ -116,16 +129,22 @@ def last_event(record: SessionRecord, turns: Sequence[StoredTurn]) -> str:
     return event_id(turn_id(record.key, turns[-1].turn.turn_id)) if turns else ""
 
 
-def _turn(page: _Page, stored: StoredTurn) -> str:
+def _segment(page: _Page, turns: Sequence[StoredTurn]) -> str:
+    id = segment_id(page.record)
+    return page.add("segments", Segment, id, source_id=page.record.session_id) if turns else id
+
+
+def _turn(page: _Page, stored: StoredTurn, segment: str) -> str:
     record, turn, learnt = page.record, stored.turn, stored.archived_at
     said = parse_time(turn.timestamp_iso) if turn.timestamp_iso else learnt
-    segment = page.add("segments", Segment, segment_id(record), source_id=record.session_id, created_at=learnt)
+    name = turn.speaker or (record.owner_id if turn.role is Role.USER else turn.role.value)
+    day = f"{said:%Y-%m-%d}"
     utterance = page.add(
         "utterances",
         UtteranceEvidence,
         turn_id(record.key, turn.turn_id),
         raw_text=turn.text,
-        speaker=_name(page, turn),
+        speaker=name,
         lang=language_of(turn.text),
         segment_id=segment,
         turn_id=turn.turn_id,
@@ -133,7 +152,7 @@ def _turn(page: _Page, stored: StoredTurn) -> str:
         provenance=_BY[turn.role],
         created_at=learnt,
     )
-    speaker = page.entity(_name(page, turn), "person" if turn.role is Role.USER else "agent")
+    speaker = page.speaker(name, turn.role)
     event = page.add(
         "events",
         Event,
@@ -142,40 +161,38 @@ def _turn(page: _Page, stored: StoredTurn) -> str:
         t_abs_start=said,
         source_turn_ids=(turn.turn_id,),
         evidence_status="mapped",
-        time_bucket=(f"{said:%Y-%m-%d}", f"{said:%Y-%m}"),
+        time_bucket=(day, day[:7]),
         actor_id=speaker,
         provenance=_BY[turn.role],
         created_at=learnt,
     )
-    words = (Pointer.model_construct(utterance_id=utterance, span_start=0, span_end=len(turn.text)),)
+    words = (_pointer(utterance, 0, len(turn.text)),)
     page.join(segment, "CONTAINS_EVIDENCE", utterance, words)
     page.join(utterance, "SPOKEN_BY", speaker, words)
     page.join(event, "SUPPORTED_BY", utterance, words)
-    _when(page, event, said, words)
+    page.join(event, "OCCURS_AT", _day(page, day, said), words)
     return event
 
 
-def _name(page: _Page, turn: Turn) -> str:
-    """Who is not named is the session's owner, or the assistant, the tool, the system."""
-    return turn.speaker or (page.record.owner_id if turn.role is Role.USER else turn.role.value)
+def _pointer(utterance: str, start: int, end: int) -> Pointer:
+    return Pointer.model_construct(utterance_id=utterance, span_start=start, span_end=end)
 
 
-def _when(page: _Page, event: str, moment: datetime, words: tuple[Pointer, ...]) -> None:
-    """The day and the month it happened in, by the clock it was said by."""
-    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    month = day.replace(day=1)
-    after = (month + timedelta(days=32)).replace(day=1)
-    above = _slice(page, "month", f"{day:%Y-%m}", month, after)
-    below = _slice(page, "day", f"{day:%Y-%m-%d}", day, day + timedelta(days=1), above)
-    page.join(above, "TEMPORALLY_CONTAINS", below, provenance=_CALENDAR)
-    page.join(event, "OCCURS_AT", below, words)
+def _day(page: _Page, name: str, moment: datetime) -> str:
+    """The day something happened on, in its month, by the clock it was said by."""
+    if name not in page.days:
+        day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+        month = day.replace(day=1)
+        after = (month + timedelta(days=32)).replace(day=1)
+        above = _slice(page, "month", name[:7], month, after)
+        page.days[name] = _slice(page, "day", name, day, day + timedelta(days=1), above)
+        page.join(above, "TEMPORALLY_CONTAINS", page.days[name], provenance=_CALENDAR)
+    return page.days[name]
 
 
 def _slice(page: _Page, kind: str, name: str, start: datetime, end: datetime, parent: str = "") -> str:
     record = page.record
     id = stable_id("slice", record.tenant_id, *sorted(record.principals), DOMAIN, kind, name)
-    if id in page.items.get("time_slices", {}):
-        return id
     return page.add(
         "time_slices",
         TimeSlice,
@@ -202,8 +219,9 @@ def of_claims(
     """What is known from a session. `said` are the utterances it cites, by turn; those that are remembered for no
     other reason than being cited come as `unkept`."""
     page = _Page(record, published)
+    segment = _segment(page, unkept)
     for stored in unkept:
-        _turn(page, stored)
+        _turn(page, stored, segment)
     for claim in claims:
         if claim.state in _KNOWN:
             _knowledge(page, claim, said)
@@ -244,7 +262,7 @@ def _rests(page: _Page, knowledge: str, claim: Claim, said: Mapping[str, Utteran
     pointers: list[Pointer] = []
     for span in claim.spans:
         utterance = _utterance(page, span)
-        pointer = Pointer.model_construct(utterance_id=utterance, span_start=span.start, span_end=span.end)
+        pointer = _pointer(utterance, span.start, span.end)
         pointers.append(pointer)
         page.add(
             "evidences",
@@ -283,6 +301,7 @@ def _happening(
     words: tuple[Pointer, ...],
     carried: dict[str, Any],
 ) -> None:
+    day = f"{claim.valid_from:%Y-%m-%d}"
     event = page.add(
         "events",
         Event,
@@ -295,7 +314,7 @@ def _happening(
         topic_path=f"{claim.shelf.value}/{claim.routing_key}",
         tags=(claim.kind.value,),
         keywords=claim.entities,
-        time_bucket=(f"{claim.valid_from:%Y-%m-%d}", f"{claim.valid_from:%Y-%m}"),
+        time_bucket=(day, day[:7]),
         actor_id=subject,
         **carried,
     )
@@ -305,7 +324,7 @@ def _happening(
         page.join(event, "INVOLVES", entity, found)
     for pointer in words:
         page.join(event, "SUPPORTED_BY", pointer.utterance_id, (pointer,))
-    _when(page, event, claim.valid_from, words)
+    page.join(event, "OCCURS_AT", _day(page, day, claim.valid_from), words)
 
 
 def _state(page: _Page, claim: Claim, subject: str, carried: dict[str, Any]) -> None:
@@ -369,9 +388,5 @@ def _named(name: str, spans: Sequence[Span], said: Mapping[str, UtteranceEvidenc
         at = span.text_exact.find(name)
         if at >= 0 and span.turn_id in said:
             start = span.start + at
-            found.append(
-                Pointer.model_construct(
-                    utterance_id=said[span.turn_id].id, span_start=start, span_end=start + len(name)
-                )
-            )
+            found.append(_pointer(said[span.turn_id].id, start, start + len(name)))
     return tuple(found)

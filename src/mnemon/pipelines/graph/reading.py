@@ -24,7 +24,7 @@ from mnemon.contracts.graph import (
 )
 from mnemon.contracts.graph_results import Explanation, HeldState, QuotedUtterance, Resolution, StateChange
 from mnemon.contracts.ports import Archive, Clock, Graph
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Scope, checked_id
 from mnemon.logic.graph import states
 from mnemon.logic.ids import stable_id
 from mnemon.logic.moments import moment_of
@@ -70,11 +70,11 @@ class GraphReader:
     # --- entities
 
     async def entities(self, scope: Scope, name: str | None, limit: int, cursor: str | None) -> GraphPage:
-        names = (_text("name", name),) if name is not None else ()
+        names = (checked_id("name", name),) if name is not None else ()
         return await self._find(scope, GraphAsk("entity", names=names), limit, cursor)
 
     async def resolve(self, scope: Scope, name: str) -> Resolution:
-        return await self.resolver.resolve(scope, _text("name", name))
+        return await self.resolver.resolve(scope, checked_id("name", name))
 
     async def timeline(
         self,
@@ -166,7 +166,7 @@ class GraphReader:
         return entity, tuple(e.id for e in await self.resolver.one_with(scope, entity))
 
     async def _one(self, scope: Scope, id: str, kind: type[Item]) -> Item:
-        found = await self.graph.get(scope, [_text("id", id)], self.clock.now())
+        found = await self.graph.get(scope, [checked_id("id", id)], self.clock.now())
         if not found or not isinstance(found[0], kind):
             raise NotFound(f"no {kind.kind} {id} in this scope", id=id)
         return found[0]
@@ -185,12 +185,6 @@ def _between(
 
 def _moment(name: str, moment: Moment | None) -> datetime | None:
     return None if moment is None else moment_of(name, moment)
-
-
-def _text(name: str, value: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidArgument(f"{name} must be a non-empty string", field=name)
-    return value
 
 
 def _evidence(quoted: QuotedUtterance) -> list[Evidence]:

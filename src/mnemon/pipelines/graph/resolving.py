@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mnemon.contracts.errors import NotFound
-from mnemon.contracts.graph import Entity, EquivStatus, GraphAsk, GraphBatch, GraphItem, PendingEquiv, Saying
+from mnemon.contracts.graph import Entity, EquivStatus, GraphAsk, GraphBatch, GraphItem, ItemKind, PendingEquiv, Saying
 from mnemon.contracts.graph_results import Candidate, Resolution
 from mnemon.contracts.ports import Archive, Clock, Graph
 from mnemon.contracts.scope import Scope
-from mnemon.logic.graph.names import likely, likely_pairs, same
+from mnemon.logic.graph.names import likely, likely_pairs, names_of
 from mnemon.logic.ids import stable_id
 
 OP = "entity_equiv"
@@ -38,7 +38,7 @@ class Resolver:
         found = {entity.id: entity}
         fresh = [entity]
         while fresh:
-            names = tuple({name for e in fresh for name in _names(e)})
+            names = tuple({name for e in fresh for name in names_of(e)})
             approved = [i for p, s in decided.items() if s == "approved" and p & found.keys() for i in p - found.keys()]
             near = [e async for e in self._all(scope, "entity", names=names)]
             near += await self.graph.get(scope, approved, self.clock.now())
@@ -67,7 +67,7 @@ class Resolver:
         async for other in self._all(scope, "entity"):
             if not isinstance(other, Entity) or other.id in known or any({other.id, i} in rejected for i in known):
                 continue
-            reason = next((why for alias in _names(other) if (why := likely(name, alias))), None)
+            reason = next((why for alias in names_of(other) if (why := likely(name, alias))), None)
             if reason is not None:
                 candidates.append(Candidate(other, reason))
         if len(classes) != 1:
@@ -115,7 +115,7 @@ class Resolver:
         told = [e async for e in self._all(scope, "pending_equiv") if isinstance(e, PendingEquiv)]
         return [equiv for equiv in told if equiv.status != "pending"]
 
-    async def _all(self, scope: Scope, kind: Any, names: tuple[str, ...] = ()) -> AsyncIterator[GraphItem]:
+    async def _all(self, scope: Scope, kind: ItemKind, names: tuple[str, ...] = ()) -> AsyncIterator[GraphItem]:
         ask = GraphAsk(kind, names=names, limit=_PAGE, now=self.clock.now())
         while True:
             page = await self.graph.find(scope, ask)
@@ -171,11 +171,7 @@ def _is_between(equiv: PendingEquiv, entities: dict[str, Entity]) -> bool:
 
 def _joined(one: Entity, other: Entity, decided: dict[Pair, EquivStatus]) -> bool:
     status = decided.get(frozenset((one.id, other.id)))
-    return status == "approved" or (status != "rejected" and bool(_names(one) & _names(other)))
-
-
-def _names(entity: Entity) -> set[str]:
-    return {same(name) for name in (entity.name, *entity.aliases)}
+    return status == "approved" or (status != "rejected" and bool(names_of(one) & names_of(other)))
 
 
 def _whole(joined: Sequence[Entity]) -> Entity:

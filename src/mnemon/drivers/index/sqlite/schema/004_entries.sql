@@ -3,4 +3,4 @@
 ALTER TABLE entry ADD COLUMN ttl INTEGER;
 ALTER TABLE entry ADD COLUMN memory_scope TEXT;
 ALTER TABLE entry ADD COLUMN folded TEXT;
-CREATE INDEX entry_by_folded ON entry (section, folded) WHERE folded IS NOT NULL;
+CREATE INDEX entry_by_folded ON entry (section, folded, at, position) WHERE folded IS NOT NULL;
