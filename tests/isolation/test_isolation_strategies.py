@@ -21,7 +21,7 @@ from mnemon.contracts.filters import EVERYTHING
 from mnemon.contracts.ports import Index
 from mnemon.contracts.scope import Owner
 from mnemon.drivers.embed.hash import HashEmbedder
-from mnemon.pipelines.index.projection import CHUNK, CLAIM, TURN
+from mnemon.pipelines.index.projection import CHUNK, CLAIM, TURN, claim_of
 from mnemon.testing.clock import FixedClock
 
 QUESTIONS = ("What is my dog called?", "我喜欢喝什么？", "Where do I live?", "spicy food", "Momo", "*", "%", "绿茶")
@@ -78,6 +78,7 @@ class Examination:
         self._sessions = sessions
         self._tally = tally
         self._claims: dict[str, tuple[str, frozenset[str]]] = {}
+        self._owners: dict[str, str] = {}
         self._nodes: dict[str, tuple[str, frozenset[str]]] = {}
         self._messages: dict[str, tuple[str, frozenset[str], set[str]]] = {}
         self.found: Counter[str] = Counter()
@@ -90,6 +91,7 @@ class Examination:
                 principals = frozenset(entry.principals)
                 if entry.kind == CLAIM:
                     self._claims[entry.id] = (tenant, principals)
+                    self._owners[entry.id] = claim_of(entry).session.owner.principal
                 elif entry.kind == CHUNK:
                     self._nodes[entry.fields["uri"]] = (tenant, principals)
                 elif entry.kind == TURN:
@@ -185,11 +187,13 @@ class Examination:
             self._tally.judge(caller, f"history of {summary.uri}", marks(history), may, complete=False)
 
     async def try_to_change(self, rounds: int) -> None:
-        """Another's claim can be neither confirmed, nor rejected, nor corrected, nor forgotten, whoever names it."""
+        """Another's claim can be neither confirmed, nor rejected, nor corrected, nor forgotten, whoever names it.
+
+        People forget their own through whatever product they speak."""
         for _ in range(rounds):
             caller = agent(self._world.caller())
             claim_id, whose = self._rng.choice(list(self._claims.items()))
-            if Asker(caller).may_see(*whose):
+            if Asker(caller).may_see(*whose) or self._owners[claim_id] == f"u:{caller.user}":
                 continue
             options = {**as_options(caller), "agent_id": caller.agent, "claim_id": claim_id}
             tries: dict[str, Awaitable[Any]] = {

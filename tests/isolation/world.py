@@ -183,7 +183,9 @@ class World:
         return Asker(caller, match, frozenset(self.rng.sample(known, count)))  # type: ignore[arg-type]
 
     def askers(self, count: int) -> list[Asker]:
-        return [self.asker() for _ in range(count)]
+        """In every tenant those whose id is a pattern; and so many others."""
+        patterns = [Asker(Caller(tenant, user)) for tenant in self.tenants for user in ("*", "%", "_", ".*")]
+        return patterns + [self.asker() for _ in range(count)]
 
     @cached_property
     def audiences(self) -> dict[str, list[frozenset[str]]]:

@@ -394,6 +394,22 @@ async def test_an_edge_that_anybody_may_write_is_no_evidence_of_mine(memory: Asy
     assert [h.state.value for h in await ann.states_current("me")] == ["杭州"]
 
 
+async def test_what_others_decide_among_themselves_says_nothing_of_mine(
+    memory: AsyncMemory, ann: AsyncGraphView
+) -> None:
+    mallory = memory.graph("t", "mallory")
+    whose = {"user_id": ["pub"], "memory_domain": "dialog"}
+    same_ids = [{"id": "tom", "name": "Tom", **whose}, {"id": "tom-smith", "name": "Tom Smith", **whose}]
+    await mallory.upsert({"entities": same_ids})
+    await approve(mallory, "tom", "tom-smith")
+    assert set((await mallory.resolve("Tom")).same_as) == {"tom", "tom-smith"}
+    assert ids(await ann.timeline("tom")) == ["tea"]
+    assert (await ann.resolve("Tom")).same_as == ("tom",)
+    assert frozenset(("tom", "tom-smith")) in {
+        frozenset((e.entity_id, e.candidate_id)) for e in await ann.pending_equivs()
+    }
+
+
 async def test_what_is_over_or_not_published_is_not_seen(memory: AsyncMemory, clock: FixedClock) -> None:
     given = changed("events", expires_at="2026-06-02T00:00:00Z")
     given["events"][0]["published"] = False

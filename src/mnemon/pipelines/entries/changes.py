@@ -72,17 +72,18 @@ def _read(state: dict[str, Any] | None) -> EntryState | None:
     return None if state is None else EntryState.model_validate(state)
 
 
+def _item(item: Item) -> dict[str, Any]:
+    return {"id": item.key, "before": _state(item.before), "after": _state(item.after), "previous": item.previous}
+
+
 def _body(change: Change) -> dict[str, Any]:
-    item = change.item
-    items = [{"id": item.key, "before": _state(item.before), "after": _state(item.after), "previous": item.previous}] \
-        if item else []  # fmt: skip
     return {
         "op": change.op,
         "by": list(change.by),
         "reason": change.reason,
         "audience": list(change.audience),
         "part": list(change.part),
-        "items": items,
+        "items": [_item(change.item)] if change.item else [],
         "links": [asdict(link) for link in change.links],
         **({"erased": list(change.erased)} if change.erased else {}),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from mnemon.contracts.ports import Archive, Embedder
 from mnemon.contracts.scope import Scope
@@ -14,24 +15,25 @@ _PAGE = 500
 
 async def forget_entries(archive: Archive, embedder: Embedder, tenant_id: str, principal: str) -> Counter[str]:
     """All that somebody is among the audience of, and how much of what that was. Index and graph are not asked."""
-    found = await _forgotten_vectors(archive, embedder, tenant_id, principal)
+    found = await _uncached(archive, embedder, tenant_id, principal)
     gone = await archive.forget_log(Scope.steward_of(tenant_id), log.LOG, found.seqs, "forgotten")
     return Counter(entries=len(found.keys), log_lines=gone, cached_vectors=found.vectors)
 
 
 async def uncache_entries(archive: Archive, embedder: Embedder, tenant_id: str) -> int:
     """The vectors of everything that was ever written in a tenant; the log itself stays."""
-    return (await _forgotten_vectors(archive, embedder, tenant_id, None)).vectors
+    return (await _uncached(archive, embedder, tenant_id, None)).vectors
 
 
+@dataclass(slots=True)
 class _Found:
-    def __init__(self) -> None:
-        self.seqs: list[int] = []
-        self.keys: set[str] = set()
-        self.vectors = 0
+    seqs: list[int] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    vectors: int = 0
 
 
-async def _forgotten_vectors(archive: Archive, embedder: Embedder, tenant_id: str, principal: str | None) -> _Found:
+async def _uncached(archive: Archive, embedder: Embedder, tenant_id: str, principal: str | None) -> _Found:
+    """The vectors first: once the lines are gone, nothing would tell what was embedded."""
     found = _Found()
     last, seq = -1, 0
     while last != seq:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from mnemon.contracts.entries import Entry
 from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, VersionConflict
 from mnemon.contracts.filters import In, Range, every
 from mnemon.contracts.memories import EntryOp, EntryPatch, EntryState, EntryVersion, Link, MemoryEntry, WriteReceipt
@@ -16,29 +15,19 @@ from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.admission import check_entries
-from mnemon.logic.memories import Draft, drafted, folded, link_audience, merged, own_audience, patched
+from mnemon.logic.memories import drafted, link_audience, own_audience, patched
 from mnemon.pipelines.entries import changes as log
 from mnemon.pipelines.entries.changes import Change, Item, LinkChange
 from mnemon.pipelines.entries.following import Follower
 from mnemon.pipelines.entries.links import touching, weighed
-from mnemon.pipelines.entries.projection import DELETED, WRITTEN, line_of, row_of, wire
+from mnemon.pipelines.entries.placing import Audience, Held, as_logged, placed
+from mnemon.pipelines.entries.projection import WRITTEN, line_of, row_of, wire
 from mnemon.pipelines.entries.resolving import Resolver
 
 _TRIES = 20
 _PAGE = 500
 
-Audience = tuple[str, ...]
 Plan = Callable[[], Awaitable[list[Change]]]
-
-
-@dataclass(slots=True)
-class _Held:
-    """An entry as it was found and as it is to be; `line` is where the log says how it was found."""
-
-    audience: Audience
-    before: EntryState | None
-    after: EntryState | None
-    line: int = 0
 
 
 @dataclass(slots=True)
@@ -68,7 +57,7 @@ class EntryWriter:
         stored: dict[str, str] = {}
 
         async def plan() -> list[Change]:
-            held, places = await self._placed(scope, drafts, upsert)
+            held, places = await placed(self.follower.archive, self.follower.index, scope, drafts, upsert, now)
             stored.update({d.name: _id(held[key]) for d, key in zip(drafts, places, strict=True)})
             own = {id: key for d, key in zip(drafts, places, strict=True) for id in (d.name, d.state.id)}
             audiences = {key: entry.audience for key, entry in held.items()}
@@ -123,8 +112,8 @@ class EntryWriter:
         swept = 0
 
         async def plan() -> list[Change]:
-            logged = await self._as_logged(scope, page.entries)
-            held = {row.id: logged.get(row.id) or _Held(row.principals, None, None) for row in page.entries}
+            logged = await as_logged(self.follower.archive, scope.tenant_id, page.entries)
+            held = {row.id: logged.get(row.id) or Held(row.principals, None, None) for row in page.entries}
             return [line for key, entry in held.items() for line in await self._erasing(scope, key, entry, "expired")]
 
         while (page := await self.follower.index.scroll(scope, where, "oldest", _PAGE)).entries:
@@ -169,76 +158,12 @@ class EntryWriter:
                 return WriteReceipt(done[-1].version, done[-1].chain, done[-1].at)
         raise VersionConflict("others keep writing entries; try again")
 
-    async def _found(self, scope: Scope, id: str, deleted: bool = False) -> tuple[str, _Held]:
+    async def _found(self, scope: Scope, id: str, deleted: bool = False) -> tuple[str, Held]:
         row = await Resolver(self.follower.index).written(scope, id, deleted)
-        held = await self._as_logged(scope, [row])
+        held = await as_logged(self.follower.archive, scope.tenant_id, [row])
         if row.id not in held:
             raise NotFound(f"no entry {id} in this scope", id=id)
         return row.id, held[row.id]
-
-    async def _as_logged(self, scope: Scope, rows: Sequence[Entry]) -> dict[str, _Held]:
-        """Rows as the log has them, whole."""
-        found = {c.seq: c for c in await log.at(self.follower.archive, scope.tenant_id, map(line_of, rows))}
-        held: dict[str, _Held] = {}
-        for row in rows:
-            change = found.get(line_of(row))
-            if change and change.item and change.item.after:
-                held[row.id] = _Held(change.audience, change.item.after, change.item.after, change.seq)
-        return held
-
-    # --- writing
-
-    async def _placed(self, scope: Scope, drafts: Sequence[Draft], upsert: bool) -> tuple[dict[str, _Held], list[str]]:
-        """What the drafts make of what is there, by key, in the order of writing; and where each went."""
-        index = self.follower.index
-        there = await self._as_logged(scope, await index.get(scope, list(dict.fromkeys(d.key for d in drafts))))
-        twins = await self._twins(scope, [d for d in drafts if d.merges])
-        there |= await self._as_logged(scope, [row for row in twins.values() if row.id not in there])
-        same = {name: row.id for name, row in twins.items() if row.id in there}
-        changed: dict[str, _Held] = {}
-        places: list[str] = []
-        for draft in drafts:
-            words = (draft.audience, folded(draft.state))
-            held = there.get(draft.key)
-            alive = held is not None and held.after is not None and not held.after.deleted
-            key, after = draft.key, draft.state
-            if alive and held and held.after and draft.merges and not draft.given_id:
-                after = merged(held.after, draft.state)
-            elif alive and not upsert:
-                raise Conflict(f"there is an entry {draft.state.id} already", id=draft.state.id)
-            elif not alive and draft.merges and words in same:
-                key = same[words]
-                twin = there[key].after
-                assert twin is not None
-                after = merged(twin, draft.state)
-            held = there.setdefault(key, _Held(draft.audience, None, None))
-            held.after = after
-            changed[key] = held
-            if draft.merges:
-                same.setdefault(words, key)
-            places.append(key)
-        return changed, places
-
-    async def _twins(self, scope: Scope, drafts: Sequence[Draft]) -> dict[tuple[Audience, str], Entry]:
-        """Rows that say the same as a draft, to exactly the same people."""
-        wanted: dict[Audience, set[str]] = defaultdict(set)
-        for draft in drafts:
-            wanted[draft.audience].add(folded(draft.state))
-        now = epoch_ms(self.clock.now())
-        found: dict[tuple[Audience, str], Entry] = {}
-        for audience, words in wanted.items():
-            exactly = Scope(scope.tenant_id, frozenset(audience)).narrowed("all", audience)
-            cursor: str | None = None
-            while True:
-                where = every(In("folded", tuple(sorted(words))))
-                page = await self.follower.index.scroll(exactly, where, "oldest", _PAGE, cursor)
-                for row in page.entries:
-                    over = row.fields.get("expires_at")
-                    if row.fields.get("state") != DELETED and (over is None or over > now):
-                        found.setdefault((audience, str(row.fields["folded"])), row)
-                if (cursor := page.next_cursor) is None:
-                    break
-        return found
 
     # --- links
 
@@ -269,7 +194,7 @@ class EntryWriter:
 
     # --- undoing
 
-    async def _erasing(self, scope: Scope, key: str, held: _Held, reason: str) -> list[Change]:
+    async def _erasing(self, scope: Scope, key: str, held: Held, reason: str) -> list[Change]:
         """A line without words, which says what has to go."""
         trail = await log.trail(self.follower.archive, scope.tenant_id, held.line)
         erased = tuple(sorted(c.seq for c in trail))
@@ -283,10 +208,10 @@ class EntryWriter:
         here = await log.at(archive, tenant_id, [version])
         return await log.at(archive, tenant_id, here[0].written_together) if here else []
 
-    async def _restored(self, scope: Scope, done: Sequence[Change], version: int) -> dict[str, _Held]:
+    async def _restored(self, scope: Scope, done: Sequence[Change], version: int) -> dict[str, Held]:
         """Each entry as it was before; one that was not there is out of sight."""
         rows = {r.id: r for r in await self.follower.index.get(scope, [c.item.key for c in done if c.item])}
-        held: dict[str, _Held] = {}
+        held: dict[str, Held] = {}
         for change in done:
             item = change.item
             assert item is not None
@@ -302,11 +227,11 @@ class EntryWriter:
                     later=later,
                 )
             back = item.before or item.after.model_copy(update={"deleted": True})
-            held[item.key] = _Held(change.audience, item.after, back, change.seq)
+            held[item.key] = Held(change.audience, item.after, back, change.seq)
         return held
 
 
-def _items(op: EntryOp, scope: Scope, reason: str, held: Mapping[str, _Held]) -> list[Change]:
+def _items(op: EntryOp, scope: Scope, reason: str, held: Mapping[str, Held]) -> list[Change]:
     by = tuple(sorted(scope.principals))
     return [
         Change(op, entry.audience, by, reason, Item(key, entry.before, entry.after, entry.line))
@@ -314,7 +239,7 @@ def _items(op: EntryOp, scope: Scope, reason: str, held: Mapping[str, _Held]) ->
     ]
 
 
-def _id(held: _Held) -> str:
+def _id(held: Held) -> str:
     assert held.after is not None
     return held.after.id
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from mnemon.contracts.errors import NotFound
 from mnemon.contracts.graph import Entity, EquivStatus, GraphAsk, GraphBatch, GraphItem, ItemKind, PendingEquiv, Saying
@@ -21,7 +21,12 @@ OP = "entity_equiv"
 DECISIONS = "decision:"
 _PAGE = 1000
 
-Pair = frozenset[str]
+
+class Pair(NamedTuple):
+    """Two entities, and who sees them: what is decided among some says nothing to others."""
+
+    audience: frozenset[str]
+    ends: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,12 @@ class Resolver:
         fresh = [entity]
         while fresh:
             names = tuple({name for e in fresh for name in names_of(e)})
-            approved = [i for p, s in decided.items() if s == "approved" and p & found.keys() for i in p - found.keys()]
+            approved = [
+                end
+                for pair, status in decided.items()
+                if status == "approved" and pair.ends & found.keys()
+                for end in pair.ends - found.keys()
+            ]
             near = [e async for e in self._all(scope, "entity", names=names)]
             near += await self.graph.get(scope, approved, self.clock.now())
             fresh = [
@@ -62,10 +72,12 @@ class Resolver:
                 joined = await self.one_with(scope, entity)
                 classes[joined[0].id] = joined
         known = {e.id for joined in classes.values() for e in joined}
-        rejected = {p for p, s in (await self._decided(scope)).items() if s == "rejected"}
+        decided = await self._decided(scope)
         candidates = [Candidate(_whole(joined), "called so") for joined in classes.values() if len(classes) > 1]
         async for other in self._all(scope, "entity"):
-            if not isinstance(other, Entity) or other.id in known or any({other.id, i} in rejected for i in known):
+            if not isinstance(other, Entity) or other.id in known:
+                continue
+            if any(decided.get(_pair(other.user_id, other.id, i)) == "rejected" for i in known):
                 continue
             reason = next((why for alias in names_of(other) if (why := likely(name, alias))), None)
             if reason is not None:
@@ -85,9 +97,9 @@ class Resolver:
         found: dict[Pair, PendingEquiv] = {}
         async for item in self._all(scope, "pending_equiv"):
             if isinstance(item, PendingEquiv) and item.status == "pending" and _is_between(item, visible):
-                found.setdefault(_pair(item), item)
+                found.setdefault(_pair_of(item), item)
         for one, two, reason in likely_pairs(entities):
-            found.setdefault(frozenset((one.id, two.id)), _equiv(one, two.id, reason))
+            found.setdefault(_pair(one.user_id, one.id, two.id), _equiv(one, two.id, reason))
         return tuple(found[pair] for pair in found if pair not in decided)
 
     async def decide(self, scope: Scope, equiv_id: str, status: EquivStatus) -> PendingEquiv:
@@ -109,7 +121,7 @@ class Resolver:
         return saying.batch.pending_equivs[0]
 
     async def _decided(self, scope: Scope) -> dict[Pair, EquivStatus]:
-        return {_pair(equiv): equiv.status for equiv in await self._decisions(scope)}
+        return {_pair_of(equiv): equiv.status for equiv in await self._decisions(scope)}
 
     async def _decisions(self, scope: Scope) -> list[PendingEquiv]:
         told = [e async for e in self._all(scope, "pending_equiv") if isinstance(e, PendingEquiv)]
@@ -159,8 +171,12 @@ def _equiv_id(tenant_id: str, principals: Iterable[str], pair: Sequence[str]) ->
     return stable_id("equiv", tenant_id, *sorted(set(principals)), *pair)
 
 
-def _pair(equiv: PendingEquiv) -> Pair:
-    return frozenset((equiv.entity_id, equiv.candidate_id))
+def _pair(audience: Iterable[str], one: str, other: str) -> Pair:
+    return Pair(frozenset(audience), frozenset((one, other)))
+
+
+def _pair_of(equiv: PendingEquiv) -> Pair:
+    return _pair(equiv.user_id, equiv.entity_id, equiv.candidate_id)
 
 
 def _is_between(equiv: PendingEquiv, entities: dict[str, Entity]) -> bool:
@@ -170,7 +186,7 @@ def _is_between(equiv: PendingEquiv, entities: dict[str, Entity]) -> bool:
 
 
 def _joined(one: Entity, other: Entity, decided: dict[Pair, EquivStatus]) -> bool:
-    status = decided.get(frozenset((one.id, other.id)))
+    status = decided.get(_pair(one.user_id, one.id, other.id))
     return status == "approved" or (status != "rejected" and bool(names_of(one) & names_of(other)))
 
 
