@@ -269,7 +269,7 @@ def on_disk(home: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(home)): path.read_bytes()
         for path in sorted(home.rglob("*"))
-        if path.is_file() and not path.name.startswith("index.db") and "/queue/" not in str(path)
+        if path.is_file() and not path.name.startswith(("index.db", "graph.db")) and "/queue/" not in str(path)
     }
 
 

@@ -131,6 +131,6 @@ def derived(home: Path) -> Iterator[tuple[str, str]]:
     """Everything on disk that is not the conversation itself: tags, claims, nodes, records, logs. Digests and ids may
     spell anything and are left out."""
     for path in sorted(home.rglob("*")):
-        verbatim = path.name == "turns.jsonl" or path.name.startswith("index.db") or "blobs" in path.parts
+        verbatim = path.name == "turns.jsonl" or path.name.startswith(("index.db", "graph.db")) or "blobs" in path.parts
         if path.is_file() and not verbatim:
             yield str(path.relative_to(home)), _DIGEST.sub("", path.read_bytes().decode("utf-8", "replace"))
