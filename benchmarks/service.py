@@ -63,8 +63,8 @@ OPERATIONS = {
     ),
     "search": Operation(
         "/search",
-        lambda i: {"query": _question(i)},
-        lambda memory, i: memory.search(_question(i), TENANT, USER),
+        lambda i: {"query": _question(i), "expand_graph": False},
+        lambda memory, i: memory.search(_question(i), TENANT, USER, expand_graph=False),
     ),
     "write": Operation(
         "/write",

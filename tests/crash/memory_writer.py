@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from forkserver import Say, killer, serve
 from mnemon import AsyncMemory, Config
 from mnemon.engine import build, registry
 
-CONFIG = Config(background_worker=False)
+CHANGES = {"index": ("upsert", "delete", "purge"), "graph": ("put", "publish", "drop", "erase", "purge")}
 
 
 def words(turn_id: str) -> str:
@@ -23,13 +23,31 @@ def words(turn_id: str) -> str:
 
 
 def instrument(step: Callable[[str], None]) -> None:
-    """Archive and queue tell every step a crash could fall between."""
+    """Archive and queue tell every step a crash could fall between; the replicas, each change when it is made."""
 
     def driver(port: str, name: str) -> Any:
         made = registry.driver(port, name)
-        return functools.partial(made, step=step) if port in ("archive", "queue") else made
+        if port in ("archive", "queue"):
+            return functools.partial(made, step=step)
+        return functools.partial(_telling, made, port, step) if port in CHANGES else made
 
     build.driver = driver  # type: ignore[assignment]
+
+
+def _telling(made: Callable[..., Any], port: str, step: Callable[[str], None], *args: Any, **options: Any) -> Any:
+    part = made(*args, **options)
+    for name in CHANGES[port]:
+        setattr(part, name, _told(getattr(part, name), f"{port}.{name}", step))
+    return part
+
+
+def _told(change: Callable[..., Awaitable[Any]], name: str, step: Callable[[str], None]) -> Callable[..., Any]:
+    async def told(*args: Any, **options: Any) -> Any:
+        made = await change(*args, **options)
+        step(name)
+        return made
+
+    return told
 
 
 async def write(home: Path, run: str, say: Say, queue: str) -> None:

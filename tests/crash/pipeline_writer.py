@@ -21,6 +21,7 @@ def said(day: int, *texts: str, begin: int = 1) -> list[dict[str, Any]]:
     ]
 
 
+REQUIRED = {"graph_policy": "require"}
 FIRST = said(1, "我很喜欢吃辣。", "I work at Siemens.", "My sister Wei lives in Lisbon.", "周五之前把合同发给老周。")
 STORY: list[Op] = [
     {"do": "write", "session": "s1", "turns": FIRST},
@@ -31,6 +32,9 @@ STORY: list[Op] = [
     {"do": "write", "session": "s4", "turns": said(4, "我对花生过敏。", "I work at Bosch."), "wait": "archived"},
     {"do": "forget", "session": "s2"},
     {"do": "write", "session": "s5", "turns": said(5, "I hate mushrooms.", "我又喜欢吃辣了。")},
+    {"do": "write", "session": "s6", "turns": said(6, "I live in Oslo.", "我住在上海。")} | REQUIRED,
+    {"do": "write", "session": "s6", "turns": said(6, "I love green tea.", begin=3), "mode": "append"} | REQUIRED,
+    {"do": "write", "session": "s7", "turns": said(7, "I moved to Bergen."), "graph_upsert": False},
 ]
 
 

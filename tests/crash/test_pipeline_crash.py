@@ -1,5 +1,5 @@
-"""The whole pipeline under SIGKILL at every step: after a restart and a retry the archive is that of an undisturbed
-run, apart from times, versions and salts."""
+"""The whole pipeline under SIGKILL at every step: after a restart and a retry archive and graph are those of an
+undisturbed run, apart from times, versions and salts."""
 
 from __future__ import annotations
 
@@ -20,17 +20,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from forkserver import Forks
 from pipeline_writer import STORY
+from steady import graph_of, steady
 
-from mnemon import AsyncMemory, Config
+from mnemon import AsyncMemory, Config, Scope
 
 pytestmark = pytest.mark.crash
 
 KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "160"))
-# What may differ between two runs of the same story: when, which version, and what hangs on random salts.
-VOLATILE = {
-    *("at", "created_at", "updated_at", "recorded_at", "expires_at", "version", "chain", "chain_head", "head", "salt"),
-    *("seal", "digest", "sha256", "number", "commits"),
-}
+STEWARD = Scope.steward_of("t")
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +65,11 @@ class Life:
                 self.steps.append(rest[0])
         return ended
 
-    def archive(self) -> dict[str, Any]:
-        """Every file of the archive as data, without what may differ."""
-        asyncio.run(self._proven())
+    def memory(self) -> dict[str, Any]:
+        """The archive and the graph as data, without what may differ."""
+        return {"graph": asyncio.run(self._proven()), "archive": self._archive()}
+
+    def _archive(self) -> dict[str, Any]:
         root = self.home / "tenants"
         paths = [p for p in sorted(root.rglob("*")) if p.is_file() and not p.name.startswith(".tmp-")]
         files = {str(p.relative_to(root)): _plain(p) for p in paths if not {"revisions", "ledger"} & {*p.parts}}
@@ -80,7 +79,8 @@ class Life:
             name: body for name, body in files.items() if not (name.endswith("commit.json") and not body["changes"])
         }
 
-    async def _proven(self) -> None:
+    async def _proven(self) -> dict[str, Any]:
+        """What the graph holds, once everything else is proven: nothing waits, and every claim in it is explained."""
         config = Config(background_worker=False, queue_url=self._queue)
         async with AsyncMemory(self.home, embedder={"provider": "hash", "cache": False}, config=config) as memory:
             stats = await memory.parts.queue.stats()
@@ -88,21 +88,20 @@ class Life:
             report = await memory.verify()
             assert report.defects == []
             assert [n for n in report.notes if n.kind not in ("leftover", "torn")] == []
+            told = await graph_of(memory, STEWARD)
+            for claim_id in (name.removeprefix("knowledge ") for name in told if name.startswith("knowledge ")):
+                why = await memory.graph("t", "u").explain_knowledge(claim_id)
+                assert why.utterances[0].quotes, claim_id
+            return told
 
 
 def _plain(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
-        return _steady(json.loads(text))
+        return steady(json.loads(text))
     if path.suffix == ".jsonl":
-        return [_steady(json.loads(line)) for line in text.splitlines()]
+        return [steady(json.loads(line)) for line in text.splitlines()]
     return text
-
-
-def _steady(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _steady(v) for k, v in value.items() if k not in VOLATILE}
-    return [_steady(v) for v in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="module")
@@ -114,15 +113,20 @@ def undisturbed(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Life:
 
 
 def test_the_story_leaves_something_to_lose(undisturbed: Life) -> None:
-    archive = undisturbed.archive()
+    told = undisturbed.memory()
+    archive, graph = told["archive"], told["graph"]
     assert sum(name.endswith("content.md") for name in archive) >= 4
     claims = [row for name, rows in archive.items() if name.endswith("claims.jsonl") for row in rows]
     assert {row.get("state", "active") for row in claims} >= {"active", "superseded"}
+    told_of = {item["source_id"] for name, item in graph.items() if name.startswith("segment ")}
+    assert told_of == {"s1", "s3", "s4", "s5", "s6"}, "s2 was forgotten, and s7 was not to be told"
+    assert sum(name.startswith("knowledge ") for name in graph) >= 10
+    assert all(item["published"] for item in graph.values())
     assert len(undisturbed.steps) >= 40
 
 
 def test_a_kill_at_every_step(forks: Forks, tmp_path: Path, undisturbed: Life) -> None:
-    expected = undisturbed.archive()
+    expected = undisturbed.memory()
     for number, step in enumerate(undisturbed.steps):
         hits = (1 + number % 4,) if KILLS < 300 else (1, 2, 3, 5, 8)
         for hit in hits:
@@ -130,12 +134,12 @@ def test_a_kill_at_every_step(forks: Forks, tmp_path: Path, undisturbed: Life) -
             killed = life.live(f"{step}:{hit}")
             assert killed in (-signal.SIGKILL, 0), step
             assert life.live() == 0
-            assert life.archive() == expected, f"{step}:{hit}"
+            assert life.memory() == expected, f"{step}:{hit}"
 
 
 @pytest.mark.parametrize("queue", ["fs", "sqlite"])
 def test_kills_at_random_times(forks: Forks, tmp_path: Path, undisturbed: Life, queue: str) -> None:
-    expected = undisturbed.archive()
+    expected = undisturbed.memory()
     rng = random.Random(queue)
     left = KILLS // 8
     while left > 0:
@@ -144,4 +148,4 @@ def test_kills_at_random_times(forks: Forks, tmp_path: Path, undisturbed: Life, 
             life.live(after_s=rng.uniform(0.02, 0.35))
             left -= 1
         assert life.live() == 0
-        assert life.archive() == expected
+        assert life.memory() == expected

@@ -10,6 +10,7 @@ from playing import WHO, Case, cases, derived, label, opened, play
 
 from mnemon import AsyncMemory
 from mnemon.contracts.filters import In, Not
+from mnemon.contracts.graph import GraphAsk, ItemKind
 from mnemon.contracts.scope import Scope
 from mnemon.pipelines.index.projection import MARKER, TURN
 
@@ -18,10 +19,12 @@ HONEST = cases("honest.jsonl")
 
 
 async def indexed(memory: AsyncMemory) -> list[str]:
-    """The texts and papers of everything in the index that is no turn."""
-    where = Not(In("kind", (TURN, MARKER)))
-    page = await memory.parts.index.scroll(Scope.steward_of(WHO[0]), where, "newest", 100, None)
-    return [f"{entry.text}\n{entry.metadata}" for entry in page.entries]
+    """The texts and papers of everything in index and graph that is no turn."""
+    steward = Scope.steward_of(WHO[0])
+    page = await memory.parts.index.scroll(steward, Not(In("kind", (TURN, MARKER))), "newest", 100, None)
+    kinds: tuple[ItemKind, ...] = ("knowledge", "state", "entity", "evidence")
+    told = [item for kind in kinds for item in (await memory.parts.graph.find(steward, GraphAsk(kind))).items]
+    return [*(f"{entry.text}\n{entry.metadata}" for entry in page.entries), *(str(item) for item in told)]
 
 
 @pytest.mark.parametrize("case", FABRICATIONS, ids=label)

@@ -17,7 +17,15 @@ SEED = int(os.environ.get("MNEMON_ISOLATION_SEED", "20260301"))
 TIMES = int(os.environ.get("MNEMON_ISOLATION_TIMES", "1"))
 
 # How many questions each part asks at least; together they are what is promised.
-SHARES = {"index": 140_000, "qdrant": 1_000, "archive": 45_000, "graph": 12_000, "strategies": 6_000, "entries": 4_000}
+SHARES = {
+    "index": 140_000,
+    "qdrant": 1_000,
+    "archive": 45_000,
+    "graph": 12_000,
+    "strategies": 6_000,
+    "entries": 4_000,
+    "http": 5_000,
+}
 PROMISED = 200_000
 
 # Ids that a careless comparison, pattern, path or query takes for another, or for everybody; each family by itself.

@@ -46,9 +46,10 @@ async def test_every_operation_is_described_with_examples_and_errors(service: Se
     for path, method, told in operations(document):
         name = f"{method} {path}"
         assert told["summary"], name
-        assert told["description"], name
-        (content,) = told["responses"]["200"]["content"].values()
-        assert "example" in content, name
+        if "archive" not in told["tags"]:  # the ports, which programs call and not people
+            (content,) = told["responses"]["200"]["content"].values()
+            assert told["description"], name
+            assert "example" in content, name
         if path in OPEN_PATHS:
             continue
         assert told["security"] == [{"bearer": []}, {"apiToken": []}], name
@@ -75,7 +76,7 @@ async def test_the_examples_are_taken(service: Service) -> None:
     document = (await service.get("/openapi.json")).json()
     headers = {"X-Tenant-ID": "acme", "X-User-ID": "ann"}
     for path, method, told in operations(document):
-        if "requestBody" in told and "{" not in path and not path.startswith("/v1/archive"):
+        if "requestBody" in told and "{" not in path and "archive" not in told["tags"]:
             (body, *_) = examples_of(document, told)
             answer = await service.client.request(method, path, json=body, headers=headers)
             assert answer.status_code in (200, 404), f"{path}: {answer.text}"

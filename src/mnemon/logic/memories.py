@@ -142,7 +142,9 @@ def _audience(scope: Scope, metadata: Mapping[str, Any], where: str) -> tuple[st
         return own_audience(scope, where)
     if not isinstance(given, list) or not given or not all(isinstance(name, str) for name in given):
         raise InvalidArgument(f"{where}.user_id must be a list of principals such as u:ann", field=f"{where}.user_id")
-    audience = tuple(sorted({checked_id(f"{where}.user_id", name) for name in given}))
+    for name in given:  # the prefix is ours: an id is as long as people chose it
+        checked_id(f"{where}.user_id", name.partition(":")[2] or name)
+    audience = tuple(sorted(set(given)))
     if not scope.sees(audience):
         raise PermissionDenied(f"{where}.user_id holds principals beyond these credentials", field=f"{where}.user_id")
     return audience

@@ -62,11 +62,15 @@ class Grapher:
         seen = 0
         while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
             if not record.graph:
-                await self.graph.drop(scope, origins_of(key))
+                await self._take_back(scope, key)
             elif record.status is SessionStatus.COMPLETED:
                 await self._project(scope, record, anew, shown=True)
             seen = record.version
         if record is None:
+            await self._take_back(scope, key)
+
+    async def _take_back(self, scope: Scope, key: SessionKey) -> None:
+        if await self.graph.marks(scope, origins_of(key)):
             await self.graph.drop(scope, origins_of(key))
 
     async def stage(self, record: SessionRecord) -> None:

@@ -15,7 +15,7 @@ from mnemon.contracts.governance import Governance, Kind, Status
 from mnemon.contracts.models import Violation
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.reports import Degraded
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.contracts.tags import ValueTag
 from mnemon.contracts.turns import Role
@@ -193,7 +193,7 @@ def _claim(
         status = Status.OPEN
     statement = draft.statement.strip()
     return Claim(
-        claim_id=claim_id(record, draft.type, statement),
+        claim_id=claim_id(record.key, draft.type, statement),
         tenant_id=record.tenant_id,
         owner_kind=record.owner_kind,
         owner_id=record.owner_id,
@@ -228,9 +228,8 @@ def _claim(
     )
 
 
-def claim_id(record: SessionRecord, kind: Kind, statement: str) -> str:
+def claim_id(key: SessionKey, kind: Kind, statement: str) -> str:
     """The same words said of the same session are the same claim, however often it is extracted."""
-    key = record.key
     return stable_id("claim", key.tenant_id, key.owner.space, key.session_id, kind.value, fold(statement))
 
 

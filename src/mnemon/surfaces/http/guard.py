@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pydantic import ValidationError
+
 from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import InvalidArgument, PermissionDenied
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.nodes import Node, NodeKey
 from mnemon.contracts.scope import PUBLIC, Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.engine.addressing import DEFAULT_AGENT
+from mnemon.pipelines.jobs import digest_job, session_of
 from mnemon.surfaces.http.identity import Caller
 
 # What a person's own program needs to write a session and its memories. All else is for a service.
@@ -63,12 +67,17 @@ def _check(caller: Caller, value: Any, tenant: str | None) -> None:
             check_scope(caller, value)
         case SessionKey() | NodeKey():
             check_place(caller, tenant or value.tenant_id, value.owner)
-        case SessionRecord():
-            check_place(caller, tenant or value.tenant_id, value.key.owner)
+        case SessionRecord() | Claim():
+            check_place(caller, tenant or value.tenant_id, Owner(value.owner_kind, value.owner_id))
+            _check_audience(caller, value.principals)
         case Node():
             check_place(caller, tenant or value.key.tenant_id, value.key.owner)
-        case Claim():
-            check_place(caller, tenant or value.tenant_id, value.session.owner)
+            _check_image(caller, value.principals, value.metadata, tenant)
+        case CommitRecord():
+            # Whoever finishes a commit does what its record says, and may be the service itself.
+            _check(caller, value.others, tenant)
+            for after in (change.after for change in value.changes if change.after):
+                _check_image(caller, after.principals, after.metadata, tenant)
         case Owner():
             check_place(caller, caller.tenant_id, value)
         case Job():
@@ -97,11 +106,31 @@ def check_place(caller: Caller, tenant_id: str, owner: Owner) -> None:
 
 
 def check_job(caller: Caller, job: Job) -> None:
-    """A session is held by its digest job; no other job is anybody's but the service's own."""
-    named = job.payload.get("owner_kind"), job.payload.get("owner_id")
-    if job.kind is not JobKind.DIGEST or named[0] not in list(OwnerKind) or not isinstance(named[1], str):
+    """A session is held by its digest job; no other job is anybody's but the service's own. The name of a job follows
+    from its session: who holds their own cannot take somebody else's by its name."""
+    kind, *named = (job.payload.get(name) for name in ("owner_kind", "owner_id", "session_id"))
+    if job.kind is not JobKind.DIGEST or kind not in list(OwnerKind) or not all(isinstance(n, str) for n in named):
         raise InvalidArgument("only the digest job of a session can be held", field="job", reason="kind")
-    check_place(caller, job.tenant_id, Owner(OwnerKind(named[0]), named[1]))
+    key = session_of(job)
+    check_place(caller, job.tenant_id, key.owner)
+    if (job.job_id, job.lane) != (digest_job(key, {}).job_id, ""):
+        raise InvalidArgument("this is not the job of that session", field="job.job_id", reason="job")
+
+
+def _check_audience(caller: Caller, principals: Iterable[str]) -> None:
+    """Nobody puts anything before somebody else."""
+    if not caller.is_service and not _held(caller).issuperset(principals):
+        raise PermissionDenied("this is for whom this token does not hold", field="principals", reason="principal")
+
+
+def _check_image(caller: Caller, principals: Iterable[str], metadata: dict[str, Any], tenant: str | None) -> None:
+    """A node carries its claims; when it changes, their sessions are told."""
+    _check_audience(caller, principals)
+    try:
+        claims = [Claim.model_validate(row) for row in metadata.get("claims", [])]
+    except (TypeError, ValidationError):
+        raise InvalidArgument("metadata.claims must be claims", field="metadata.claims", reason="claims") from None
+    _check(caller, claims, tenant)
 
 
 def _held(caller: Caller) -> frozenset[str]:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response, StreamingResponse
 
-from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.claims import Claim
+from mnemon.contracts.errors import InvalidArgument, NotFound, PermissionDenied
 from mnemon.contracts.ports import Archive, Holds, Likeness, Replicator
 from mnemon.contracts.reports import LoadReport
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.contracts.sessions import SessionRecord
 from mnemon.logic.operations import Operation, operations
 from mnemon.pipelines.govern import quotas
+from mnemon.pipelines.write.extracting import claim_id
 from mnemon.surfaces.http.forms import Form
 from mnemon.surfaces.http.guard import check_call, check_job
 from mnemon.surfaces.http.openapi import documented
@@ -47,25 +50,48 @@ async def _archive(visit: Visit, operation: Operation, given: dict[str, Any]) ->
         parts = visit.memory.parts
         key, turns = given["key"], len(given["turns"])
         await quotas.check(parts.index, parts.config.quotas, key.tenant_id, key.owner, turns)
+    if operation.name == "put_claims" and not visit.caller.is_service:
+        await _check_new_claims(visit, **given)
     try:
         return await getattr(visit.memory.parts.archive, operation.name)(**given)
     except FileNotFoundError:  # erased under our hands
         raise NotFound("this was erased meanwhile") from None
 
 
+async def _check_new_claims(visit: Visit, scope: Scope, key: SessionKey, claims: Sequence[Claim], **_: Any) -> None:
+    """The index finds a claim by its id alone; one that does not follow from its session may be somebody else's."""
+    new = [claim for claim in claims if claim.claim_id != claim_id(key, claim.kind, claim.statement)]
+    there = {claim.claim_id for claim in await visit.memory.parts.archive.read_claims(scope, key)} if new else set()
+    if any(claim.claim_id not in there for claim in new):
+        raise InvalidArgument("claim_id does not follow from the claim", field="claims.claim_id", reason="claim_id")
+
+
 async def _holds(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
     queue = visit.memory.parts.queue
     if "job_id" in given:
         job = await queue.get(given["job_id"])
-        if job is None or job.tenant_id != visit.caller.tenant_id:
+        try:
+            if job is not None:
+                check_job(visit.caller, job)
+        except (InvalidArgument, PermissionDenied):
+            job = None  # that somebody else has it is nobody's business
+        if job is None:
             raise NotFound("there is no such job", job_id=given["job_id"])
-        check_job(visit.caller, job)
     return await getattr(queue, operation.name)(**given)
 
 
 async def _replicas(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
     given.pop("fresh", None)  # what is archived is read here
+    if "record" in given:
+        await _check_page(visit, given["record"])
     return await getattr(visit.memory.parts.replicas, operation.name)(**given)
+
+
+async def _check_page(visit: Visit, record: SessionRecord) -> None:
+    """Whom a session is for is said by its page in the archive; nobody has it told to others."""
+    there = await visit.memory.parts.archive.read_session(Scope.steward_of(record.tenant_id), record.key)
+    if there is not None and set(there.principals) != set(record.principals):
+        raise NotFound(f"session {record.session_id} is not within this scope", session_id=record.session_id)
 
 
 async def _likeness(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:

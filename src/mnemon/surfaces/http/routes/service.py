@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from mnemon.contracts.jobs import QueueStats
 from mnemon.engine.readiness import readiness
-from mnemon.surfaces.http.openapi import documented
+from mnemon.surfaces.http.openapi import EVERYWHERE, documented
 from mnemon.surfaces.http.visit import Here, answer
 from mnemon.surfaces.wire import as_json
 
@@ -99,7 +99,10 @@ async def metrics(request: Request) -> Response:
 
 
 @router.get(
-    "/v1/status", summary="What there is of this tenant", response_model=TenantStatus, responses=documented(_STATUS)
+    "/v1/status",
+    summary="What there is of this tenant",
+    response_model=TenantStatus,
+    responses=documented(_STATUS) | EVERYWHERE,
 )
 async def status(here: Here) -> Response:
     """For service tokens."""
