@@ -7,12 +7,12 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
 from tally import Tally
-from town import EVERYBODY_S, HEADERS, Holder, Told, Town, Visitor
+from town import EVERYBODY_S, HEADERS, Holder, Told, Town, Visitor, called
 from world import AWKWARD, WORDS, Asker, Row, marks, without_user
 
 from mnemon.contracts.nodes import NodeKey, Shelf
@@ -29,6 +29,7 @@ STRATEGIES = ("dialog_v2", "dialog_v1", "auto_v1", "video_v1")
 FOR_SERVICES = ("dump", "erase_tenant", "get_blob", "owners", "read_log", "repair", "resolve_path", "verify")
 CLOCK = FixedClock()
 
+T = TypeVar("T", Told, Row)
 Door = Callable[[Visitor], Awaitable[None]]
 
 
@@ -75,6 +76,7 @@ class Examination:
         self._tally = tally
         self._rng = random.Random(town.world.seed + 3)
         self._at = {told.key: told for told in town.told}
+        self._at_door = ""
         self.found: Counter[str] = Counter()
 
     @property
@@ -114,9 +116,9 @@ class Examination:
         while self._tally.checks < enough:
             visitor = self._rng.choice(self._visitors)
             for door in self.doors:
-                before = self._tally.found
+                self._at_door, before = door.__name__, self._tally.found
                 await door(visitor)
-                self.found[door.__name__] += self._tally.found - before
+                self.found[self._at_door] += self._tally.found - before
 
     # --- verdicts
 
@@ -126,6 +128,7 @@ class Examination:
         """Nothing but `may`, and `all_of` it; a refusal tells nothing at all."""
         told = marks(answer.text)
         wanted = set(all_of)
+        self.found[self._at_door] += len(told & may)
         self._tally.judge(visitor, f"{asked}: {answer.status_code}", told - (may - wanted), wanted)
 
     def _refused(self, visitor: Visitor, asked: str, answer: httpx.Response) -> None:
@@ -134,13 +137,17 @@ class Examination:
     # --- who is asked for
 
     def _told(self, visitor: Visitor) -> Told:
-        """A session, often one of the same tenant."""
-        here = [told for told in self._town.told if told.tenant == visitor.tenant]
-        return self._rng.choice(here if here and self._rng.random() < 0.7 else self._town.told)
+        return self._one_of(visitor, self._town.told)
 
     def _row(self, visitor: Visitor, rows: Sequence[Row]) -> Row:
-        here = [row for row in rows if row.tenant == visitor.tenant]
-        return self._rng.choice(here if here and self._rng.random() < 0.7 else rows)
+        return self._one_of(visitor, rows)
+
+    def _one_of(self, visitor: Visitor, all_: Sequence[T]) -> T:
+        """Something of their own, of their tenant, or of anybody."""
+        drawn = self._rng.random()
+        here = [one for one in all_ if one.tenant == visitor.tenant] if drawn < 0.8 else []
+        own = [one for one in here if visitor.asker.may_see(one.tenant, one.principals)] if drawn < 0.35 else []
+        return self._rng.choice(own or here or all_)
 
     def _said(self, asker: Asker) -> set[str]:
         return seen_of(self._town.told, asker)
@@ -183,7 +190,7 @@ class Examination:
 
     async def _attachment(self, visitor: Visitor) -> None:
         """By the message it came with, or by another one."""
-        told = self._rng.choice([told for told in self._town.told if told.attachments])
+        told = self._one_of(visitor, [told for told in self._town.told if told.attachments])
         by = told if self._rng.random() < 0.7 else self._told(visitor)
         answer = await self._knock.get(visitor, f"/v1/messages/{by.messages[0]}/attachments/{told.attachments[0]}")
         whole = seen_of([told], visitor.reader) if by is told else set()
@@ -203,9 +210,7 @@ class Examination:
         return [told for told in self._town.told if visitor.asker.may_see(told.tenant, told.principals)]
 
     async def _claim(self, visitor: Visitor) -> None:
-        told = self._rng.choice([told for told in self._town.told if told.claims])
-        told = self._rng.choice([own for own in self._known(visitor) if own.claims] or [told])
-        told = told if self._rng.random() < 0.3 else self._told(visitor)
+        told = self._told(visitor)
         for claim_id in told.claims[:1]:
             answer = await self._knock.get(visitor, f"/v1/claims/{claim_id}")
             may = seen_of([told], visitor.asker)
@@ -310,7 +315,7 @@ class Examination:
         answer = await self._knock.get(visitor, "/graph/v0/entities", limit=500)
         self._judge(visitor, "entities", answer, self._charted(visitor), seen_of(self._town.items, visitor.asker))
         row = self._row(visitor, self._town.items)
-        name = f"{row.session} {row.mark}"
+        name = called(row)
         for path in ("entities", "entities/resolve"):
             answer = await self._knock.get(visitor, f"/graph/v0/{path}", name=name)
             own = seen_of([row], visitor.asker)
@@ -475,7 +480,7 @@ class Examination:
         """Holding, publishing and comparing, for somebody else."""
         target = self._told(visitor)
         scope = Scope(target.tenant, target.principals | {"pub"})
-        if self._allowed(visitor, scope, target.key.owner):
+        if target.tenant == visitor.tenant and (visitor.service or target.key.owner.principal in visitor.holds):
             return
         page = record(CLOCK, target.key, tuple(sorted(target.principals)))
         like = claim(turn("t1"), target.key, principals=tuple(sorted(target.principals)))

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 import uvicorn
+from fastapi import FastAPI
 from world import Asker, Caller, Row, World, Written, marks
 
-from fastapi import FastAPI
 from mnemon import AsyncMemory, Config
 from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
 from mnemon.drivers.embed.hash import HashEmbedder
@@ -217,7 +217,7 @@ class Town:
         """Entries; the service leaves it to them to say whom they are for."""
         self.entries = apart(self.world.rows, _ENTRIES)
         for (tenant, audience), rows in _together(self.entries).items():
-            metadata = {"user_id": sorted(audience), "dedup_skip": True}
+            metadata = {"user_id": sorted(audience), "memory_domain": "lifelog", "dedup_skip": True}
             notes = [{"id": r.id, "kind": "episodic", "contents": [r.text], "metadata": metadata} for r in rows]
             answer = await self.client.post("/write", json={"entries": notes}, headers=self.service(tenant))
             assert answer.status_code == 200, answer.text
@@ -238,16 +238,20 @@ def _together(rows: list[Row]) -> dict[tuple[str, frozenset[str]], list[Row]]:
     return found
 
 
+def called(row: Row) -> str:
+    return f"{row.session[:100]} {row.mark}"
+
+
 def batch(rows: list[Row]) -> dict[str, Any]:
     """Of each row an event, somebody in it, what they are, who else they may be, what was said of it, what follows."""
     when = "2026-01-01T00:00:00Z"
 
+    def one(row: Row, fields: dict[str, str]) -> dict[str, Any]:
+        filled = {name: form.format(id=row.id, mark=row.mark, who=called(row)) for name, form in fields.items()}
+        return {**filled, "user_id": sorted(row.principals), "memory_domain": "dialog"}
+
     def each(**fields: str) -> list[dict[str, Any]]:
-        return [
-            {name: form.format(id=row.id, mark=row.mark, who=f"{row.session} {row.mark}") for name, form in fields.items()}
-            | {"user_id": sorted(row.principals), "memory_domain": "dialog"}
-            for row in rows
-        ]
+        return [one(row, fields) for row in rows]
 
     edges = [
         *each(src_id="{id}", dst_id="e {id}", rel_type="INVOLVES"),
@@ -274,7 +278,7 @@ def batch(rows: list[Row]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def opened(home: Path, world: World, sessions: int) -> AsyncIterator[Town]:
+async def opened(home: Path, world: World) -> AsyncIterator[Town]:
     memory = AsyncMemory(
         home, llm="rules", embedder=HashEmbedder(), config=Config(background_worker=False), clock=FixedClock()
     )
@@ -284,9 +288,7 @@ async def opened(home: Path, world: World, sessions: int) -> AsyncIterator[Town]
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
     ):
-        town = Town(world, app, memory, tokens, client)
-        await town.fill(sessions)
-        yield town
+        yield Town(world, app, memory, tokens, client)
 
 
 @asynccontextmanager
@@ -294,7 +296,7 @@ async def on_the_wire(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     """The same service at a port of this machine."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
     serving = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110  it tells nobody when it has
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:

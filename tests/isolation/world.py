@@ -40,7 +40,7 @@ FAMILIES = (
     ("a/b", "a%2Fb", "a~2fb", "a//b", "%2F", "a", "a:b", "b", "../a", "..", ".", "~", "users/a", "ctx://a"),
     ("bob", "u:bob", "u:u:bob", "g:bob", "u:", ":", "u"),
     ("pub", "u:pub", "default", "a:default", "app", "p:app", "team", "g:team", "null", "None", "0"),
-    ("x" * 510, "x" * 509 + "y", "x" * 509, "x"),
+    ("x" * 512, "x" * 511 + "y", "x" * 511, "x"),
 )
 AWKWARD = tuple(dict.fromkeys(id for family in FAMILIES for id in family))
 

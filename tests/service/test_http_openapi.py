@@ -33,7 +33,7 @@ from mnemon.surfaces.http.errors import ErrorEnvelope
 from mnemon.surfaces.http.identity import Gatekeeper
 from mnemon.surfaces.http.openapi import OPEN_PATHS
 
-EXAMPLES = 400 if os.environ.get("MNEMON_LONG") else 8
+EXAMPLES = 400 if os.environ.get("MNEMON_LONG") else 5
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -46,10 +46,9 @@ async def test_every_operation_is_described_with_examples_and_errors(service: Se
     for path, method, told in operations(document):
         name = f"{method} {path}"
         assert told["summary"], name
-        if "archive" not in told["tags"]:  # the ports, which programs call and not people
-            (content,) = told["responses"]["200"]["content"].values()
-            assert told["description"], name
-            assert "example" in content, name
+        (content,) = told["responses"]["200"]["content"].values()
+        assert told["description"], name
+        assert "example" in content or "Nothing" in told["responses"]["200"]["description"], name
         if path in OPEN_PATHS:
             continue
         assert told["security"] == [{"bearer": []}, {"apiToken": []}], name
@@ -76,10 +75,12 @@ async def test_the_examples_are_taken(service: Service) -> None:
     document = (await service.get("/openapi.json")).json()
     headers = {"X-Tenant-ID": "acme", "X-User-ID": "ann"}
     for path, method, told in operations(document):
-        if "requestBody" in told and "{" not in path and "archive" not in told["tags"]:
+        if "requestBody" in told and "{" not in path:
             (body, *_) = examples_of(document, told)
             answer = await service.client.request(method, path, json=body, headers=headers)
-            assert answer.status_code in (200, 404), f"{path}: {answer.text}"
+            # At the ports an example need not fit what is there: a version may be another, a steward's scope be needed.
+            fine = (200, 404, 403, 409) if "archive" in told["tags"] else (200, 404)
+            assert answer.status_code in fine, f"{path}: {answer.text}"
 
 
 async def test_the_documentation_can_be_read_without_a_token(service: Service) -> None:
@@ -151,8 +152,21 @@ class Known:
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self._client = httpx.Client(base_url=url, headers=headers, timeout=60)
+        self._names: dict[str, str] = {}
 
     def names(self, session: str) -> dict[str, str]:
+        """As long as nothing asked before has taken any of it away, those of before."""
+        if not self._names or not self._still_there():
+            self._names = self._made(session)
+        return self._names
+
+    def _still_there(self) -> bool:
+        names = self._names
+        paths = (f"/v1/claims/{names['claim_id']}", f"/graph/v0/explain/knowledge/{names['claim_id']}")
+        paths += (f"/v1/entries/{names['entry_id']}/history", f"/v1/messages/{names['message_id']}/neighbors")
+        return all(self._client.get(path).status_code == 200 for path in paths)
+
+    def _made(self, session: str) -> dict[str, str]:
         entry = {"id": f"e/{session}", "kind": "semantic", "contents": [f"Ann drinks tea in {session}"]}
         self._post("/write", {"entries": [entry]})
         self._post("/v1/sessions", {"session_id": session, "turns": TURNS, "overwrite_existing": True})

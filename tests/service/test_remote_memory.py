@@ -133,9 +133,7 @@ def told(memory: Memory) -> dict[str, Any]:
             for strategy in ("dialog_v1", "dialog_v2", "auto_v1")
         },
         "prompt": memory.retrieval("绿茶", **who, strategy="auto_v1", budget={"top_k": 2}).prompt,
-        "ranged": [
-            h.id for h in memory.retrieval("Munich", **who, time_range={"gte": "2025-04-01T00:00:00Z"}).hits
-        ],
+        "ranged": [h.id for h in memory.retrieval("Munich", **who, time_range={"gte": "2025-04-01T00:00:00Z"}).hits],
         "messages": [m.content for m in bound.messages_list(page_size=3).items],
         "words": [(h.message.content, h.highlights) for h in bound.lexical_search("绿茶").items],
         "meaning": [h.message.message_id for h in bound.semantic_search("Berlin", top_k=2)],

@@ -265,6 +265,15 @@ def test_nobody_writes_for_others(memory: Memory, principals: list[str]) -> None
     assert len(lines(memory)) == 1
 
 
+@pytest.mark.parametrize("length", [510, 511, 512])
+def test_whoever_has_an_id_of_any_length_may_name_themselves(memory: Memory, length: int) -> None:
+    who = {"tenant_id": "t", "user_id": "线" * length}
+    write(memory, note("tea", "n1", user_id=[f"u:{'线' * length}"]), note("more tea", "n2"), who=who)
+    assert set(found(memory, who=who)) == {"n1", "n2"}
+    with pytest.raises(errors.InvalidArgument):
+        write(memory, note("tea", user_id=[f"u:{'线' * 513}"]), who=who)
+
+
 def test_an_id_says_nothing_about_what_others_have(memory: Memory) -> None:
     write(memory, note("bob's tea", "n1"), note("bob's cup", "n2"), who=BOB)
     mine = write(memory, note("my tea", "n1"), upsert=False)

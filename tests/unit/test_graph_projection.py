@@ -338,3 +338,12 @@ def test_what_is_staged_is_seen_by_nobody_before_the_page_is_written(
     say(memory, "s1", "I live in Berlin.", graph_policy="require")
     assert seen == [0]
     assert memory.graph("acme", "ann").events().items
+
+
+def test_a_subject_may_be_named_as_long_as_one_is_called_so(memory: Memory) -> None:
+    say(memory, "s1", "I live in Berlin.")
+    view = memory.graph("acme", "ann")
+    assert [s.state.raw_value for s in view.states_current("ANN")] == ["I live in Berlin"]
+    assert view.timeline("Ann").items
+    with pytest.raises(NotFound):
+        view.states_current("Nobody")

@@ -234,6 +234,8 @@ async def test_an_equivalence_from_outside_waits_too_but_never_reaches_across(
     assert "pe" in [e.id for e in await ann.pending_equivs()]
     await ann.approve("pe")
     assert set((await ann.resolve("Ann")).same_as) == {"me", "wang"}
+    await ann.reject("pe")
+    assert (await ann.resolve("Ann")).same_as == ("me",)
     await memory.graph_upsert(
         {"entities": [{"id": "pub-1", "name": "X", "user_id": ["pub"], "memory_domain": "dialog"}]}, "t", "bob"
     )

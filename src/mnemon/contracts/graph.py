@@ -37,6 +37,9 @@ RelType = Literal[
     "STATED_BY",
     "SUPERSEDES",
 ]
+# What says where and when things stand rather than what they have to do with each other: a day, a session or a speaker
+# leads to everything in it.
+STRUCTURE = ("CONTAINS_EVIDENCE", "OCCURS_AT", "SPOKEN_BY", "STATED_BY", "TEMPORALLY_CONTAINS")
 EquivStatus = Literal["pending", "approved", "rejected"]
 Granularity = Literal["month", "day"]
 

@@ -222,9 +222,10 @@ class Graph(Protocol):
         direction: Direction = "both",
         limit: int = 1000,
         now: datetime | None = None,
+        without: Sequence[str] = (),
     ) -> list[GraphEdge]:
-        """Edges that begin (`out`) or end (`in`) at these, by source, type, target. One that several origins tell the
-        same people is one edge, and rests on all they point at."""
+        """Edges that begin (`out`) or end (`in`) at these, by source, type, target: of these types, or of all types but
+        those `without`. One that several origins tell the same people is one edge, and rests on all they point at."""
         ...
 
     async def count(self, scope: Scope) -> dict[str, int]:

@@ -26,6 +26,7 @@ class Operation:
     hints: Mapping[str, Any]
     takes: Mapping[str, TypeAdapter[Any]]
     gives: TypeAdapter[Any]
+    returns: Any
     streams: bool
 
     def request(self, *args: Any, **kwargs: Any) -> bytes:
@@ -78,12 +79,14 @@ def _operation(name: str, method: Any) -> Operation:
     streams = get_origin(gives) is AsyncIterator
     whole = inspect.signature(method)
     parameters = [p for p in whole.parameters.values() if p.name != "self"]
+    returns = get_args(gives)[0] if streams else gives
     return Operation(
         name,
         whole.replace(parameters=parameters),
         hints,
         {p.name: _adapter(hints[p.name]) for p in parameters},
-        _adapter(get_args(gives)[0] if streams else gives),
+        _adapter(returns),
+        returns,
         streams,
     )
 

@@ -177,7 +177,8 @@ def _text(name: str, value: str | None) -> str:
 
 
 def _unit(values: Sequence[float], dimension: int) -> Vector:
-    vector = np.asarray(values, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what is too large for the index is infinite there, and refused as such
+        vector = np.asarray(values, dtype=np.float32)
     if vector.shape != (dimension,) or not np.isfinite(vector).all() or not vector.any():
         raise InvalidArgument(
             f"query_embedding must hold {dimension} finite numbers, not all zero", field="query_embedding"

@@ -497,6 +497,12 @@ class GraphContract:
         assert ends(await graph.edges(ALICE, ["a"], direction="in")) == [("a", "X", "a"), ("b", "MENTIONS", "a")]
         assert len(await graph.edges(ALICE, ["a"])) == 4
         assert ends(await graph.edges(ALICE, ["a", "c"], ["INVOLVES"])) == [("a", "INVOLVES", "c")]
+        assert ends(await graph.edges(ALICE, ["a"], direction="out", without=["INVOLVES", "X"])) == [
+            ("a", "MENTIONS", "b")
+        ]
+        assert ends(await graph.edges(ALICE, ["a"], ["X", "INVOLVES"], "out", without=["X"])) == [
+            ("a", "INVOLVES", "c")
+        ]
         assert len(await graph.edges(ALICE, ["a"], limit=2)) == 2
         assert await graph.edges(ALICE, []) == []
 

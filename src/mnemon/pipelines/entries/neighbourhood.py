@@ -9,15 +9,16 @@ from datetime import datetime
 from typing import Literal
 
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.graph import GraphEdge, GraphItem
+from mnemon.contracts.graph import STRUCTURE, GraphEdge, GraphItem
 from mnemon.contracts.memories import GraphParams, Neighbor
 from mnemon.contracts.ports import Graph, Index
 from mnemon.contracts.scope import Scope
 from mnemon.pipelines.index.reading import is_shown
 from mnemon.pipelines.retrieval.showing import shown_id
 
-_FRONTIER = 200
-_EDGES = 2_000
+_FRONTIER = 50
+_EDGES = 500
+_SPARE = 4  # so many times the neighbours to be told are looked at; some may be over, or not shown
 _TOLD_BY = ("raw_text", "summary", "name", "text", "value")
 
 
@@ -53,6 +54,7 @@ class Neighbourhood:
 
     async def told(self, steps: dict[str, list[Step]], cap: int) -> dict[str, tuple[Neighbor, ...]]:
         """The first of each by name: rows that may be shown, else items of the graph; the rest is left out."""
+        steps = {key: found[: _SPARE * cap] for key, found in steps.items()}
         wanted = list(dict.fromkeys(step.key for found in steps.values() for step in found))
         rows = {r.id: r for r in await self.index.get(self.scope, wanted) if is_shown(r, self.now)} if wanted else {}
         rest = [key for key in wanted if key not in rows]
@@ -64,7 +66,8 @@ class Neighbourhood:
         }
 
     async def _edges(self, keys: Iterable[str], params: GraphParams) -> dict[str, list[tuple[str, GraphEdge]]]:
-        """By end, what lies at the other one. A frontier of hundreds is cut: a day leads to everything said on it."""
+        """By end, what lies at the other one. Unless it is asked for by name, structure is not followed, and a wide
+        frontier is cut."""
         beside: dict[str, list[tuple[str, GraphEdge]]] = defaultdict(list)
         seen: set[tuple[str, str, str]] = set()
         reached = set(keys)
@@ -72,7 +75,9 @@ class Neighbourhood:
         for _ in range(params.max_hops):
             if not frontier:
                 break
-            edges = await self.graph.edges(self.scope, frontier, params.rel_types, "both", _EDGES, self.now)
+            edges = await self.graph.edges(
+                self.scope, frontier, params.rel_types, "both", _EDGES, self.now, () if params.rel_types else STRUCTURE
+            )
             further: list[str] = []
             for edge in edges:
                 if (name := (edge.src_id, edge.dst_id, edge.rel_type)) in seen:

@@ -123,6 +123,7 @@ class EntryWriter:
 
     async def history(self, scope: Scope, id: str) -> tuple[EntryVersion, ...]:
         """Newest first."""
+        await self.bring_up(scope.tenant_id)
         row = await Resolver(self.follower.index).written(scope, id, deleted=True)
         trail = await log.trail(self.follower.archive, scope.tenant_id, line_of(row))
         return tuple(

@@ -11,6 +11,7 @@ from mnemon.contracts.results import RepairResult
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.pipelines.entries.following import Follower
+from mnemon.pipelines.graph.replaying import replay
 from mnemon.pipelines.index.catchup import (
     orphan_nodes,
     orphans,
@@ -42,6 +43,7 @@ async def repair(archive: Archive, replicas: Replicas, queue: Queue, tenant_id: 
         for origin in await orphans_in_graph(archive, graph, tenant):
             await graph.drop(scope, [origin])
             repairs.append(Repair(origin, "removed from the graph: the archive does not hold it"))
+        await replay(archive, graph, tenant)
         if lines := await Follower(archive, replicas.indexer.index, replicas.indexer.embedder, graph).mend(tenant):
             repairs.append(Repair(f"entries of {tenant}", f"indexed {lines} changes the index did not hold"))
         more = await queue_stale(archive, replicas, queue, tenant)

@@ -161,8 +161,12 @@ class GraphReader:
 
     # --- pieces
 
-    async def _joined(self, scope: Scope, entity_id: str) -> tuple[Entity, tuple[str, ...]]:
-        entity = await self._one(scope, entity_id, Entity)
+    async def _joined(self, scope: Scope, named: str) -> tuple[Entity, tuple[str, ...]]:
+        """An entity by its id or, where nobody else is called so, by its name; with all that are one with it."""
+        found = await self.graph.get(scope, [checked_id("id", named)], self.clock.now())
+        entity = found[0] if found else (await self.resolver.resolve(scope, named)).entity
+        if not isinstance(entity, Entity):
+            raise NotFound(f"no entity {named} in this scope", id=named)
         return entity, tuple(e.id for e in await self.resolver.one_with(scope, entity))
 
     async def _one(self, scope: Scope, id: str, kind: type[Item]) -> Item:

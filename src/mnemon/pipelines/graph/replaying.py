@@ -1,4 +1,4 @@
-"""What the ledger holds for the graph: told again when it is rebuilt, found when somebody is to be forgotten."""
+"""What the ledger holds for the graph: told again when it is repaired or rebuilt, found when somebody is to be forgotten."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _ORIGINS = (outside.OUTSIDE, resolving.DECISIONS)
 
 
 async def replay(archive: Archive, graph: Graph, tenant_id: str) -> int:
-    """Everything others told the graph and people decided, as far as the ledger still holds it; how many lines."""
+    """Everything others told the graph and people decided, as far as the ledger still holds it; how many lines. All at
+    one moment: nobody finds a part of it, and a crash leaves what was there before."""
     scope = Scope.steward_of(tenant_id)
     told: set[str] = set()
-    lines = 0
+    sayings: list[Saying] = []
     async for line in _lines(archive, scope):
         saying = _saying(tenant_id, line)
         # What the ledger no longer holds must not stay: the first word of an origin takes the place of all before.
-        again = Saying(saying.origin, saying.batch, whole=saying.origin not in told)
-        await graph.put(scope, [again])
+        sayings.append(Saying(saying.origin, saying.batch, whole=saying.origin not in told))
         told.add(saying.origin)
-        lines += 1
+    await graph.put(scope, sayings)
     left = [o for o in await graph.origins(scope) if o.startswith(_ORIGINS) and o not in told]
     if left:
         await graph.drop(scope, left)
-    return lines
+    return len(sayings)
 
 
 async def outside_lines_of(archive: Archive, tenant_id: str, principal: str | None = None) -> list[int]:

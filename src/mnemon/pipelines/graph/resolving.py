@@ -104,7 +104,11 @@ class Resolver:
 
     async def decide(self, scope: Scope, equiv_id: str, status: EquivStatus) -> PendingEquiv:
         """Durable before it is seen. A decision can be taken back by the other one."""
-        equiv = next((e for e in (*await self._decisions(scope), *await self.pending(scope)) if e.id == equiv_id), None)
+        told = await self._told(scope)
+        decided = {_pair_of(e) for e in told if e.status != "pending"}
+        # One that was decided goes by the id of the decision and still by the one it was told under.
+        known = (*(e for e in told if _pair_of(e) in decided), *await self.pending(scope))
+        equiv = next((e for e in known if e.id == equiv_id), None)
         if equiv is None:
             raise NotFound(f"there is no equivalence {equiv_id} to decide in this scope", id=equiv_id)
         line = {
@@ -124,8 +128,10 @@ class Resolver:
         return {_pair_of(equiv): equiv.status for equiv in await self._decisions(scope)}
 
     async def _decisions(self, scope: Scope) -> list[PendingEquiv]:
-        told = [e async for e in self._all(scope, "pending_equiv") if isinstance(e, PendingEquiv)]
-        return [equiv for equiv in told if equiv.status != "pending"]
+        return [equiv for equiv in await self._told(scope) if equiv.status != "pending"]
+
+    async def _told(self, scope: Scope) -> list[PendingEquiv]:
+        return [e async for e in self._all(scope, "pending_equiv") if isinstance(e, PendingEquiv)]
 
     async def _all(self, scope: Scope, kind: ItemKind, names: tuple[str, ...] = ()) -> AsyncIterator[GraphItem]:
         ask = GraphAsk(kind, names=names, limit=_PAGE, now=self.clock.now())

@@ -19,6 +19,7 @@ from mnemon.contracts.errors import (
 )
 from mnemon.surfaces.http.errors import BROKEN, ErrorEnvelope
 
+LINES = "application/x-ndjson"
 OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json")
 DESCRIPTION = """
 Long-term memory that can always prove itself, over HTTP.
@@ -90,6 +91,9 @@ def complete(app: FastAPI) -> None:
                 if path in OPEN_PATHS:
                     continue
                 for operation in operations.values():
+                    content = operation["responses"]["200"].get("content", {})
+                    if LINES in content:  # what comes line by line does not come as a whole too
+                        content.pop("application/json", None)
                     operation["security"] = [{"bearer": []}, {"apiToken": []}]
                     headers = [{"$ref": f"#/components/parameters/{name}"} for name in _HEADERS]
                     operation["parameters"] = [*operation.get("parameters", []), *headers]

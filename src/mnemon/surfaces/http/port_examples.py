@@ -1,9 +1,13 @@
-"""Examples for the ports' operations: what an argument of each name looks like."""
+"""Examples for the ports' operations: what an argument of each name, and an answer of each type, looks like."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
+
+from mnemon.contracts.scope import Owner, SessionKey
+from mnemon.pipelines.jobs import digest_job
 
 _KEY = {"tenant_id": "acme", "owner": {"kind": "users", "id": "ann"}, "session_id": "s1"}
 _NODE = {"tenant_id": "acme", "owner": {"kind": "users", "id": "ann"}, "shelf": "preferences", "slug": "tea"}
@@ -16,12 +20,8 @@ _RECORD = {
     "created_at": "2026-01-31T08:00:00Z",
     "updated_at": "2026-01-31T08:00:00Z",
 }
-_JOB = {
-    "job_id": "digest-1",
-    "kind": "digest",
-    "tenant_id": "acme",
-    "payload": {"owner_kind": "users", "owner_id": "ann", "session_id": "s1"},
-}
+_HELD = digest_job(SessionKey("acme", Owner.user("ann"), "s1"), {})
+_JOB = {"job_id": _HELD.job_id, "kind": _HELD.kind.value, "tenant_id": "acme", "payload": _HELD.payload}
 _BY_NAME: dict[str, Any] = {
     "after": 0,
     "bodies": [{"op": "note"}],
@@ -33,7 +33,7 @@ _BY_NAME: dict[str, Any] = {
     "gone": [],
     "include_content": True,
     "job": _JOB,
-    "job_id": "digest-1",
+    "job_id": _HELD.job_id,
     "key": _KEY,
     "lease": "PT5M",
     "level": "abstract",
@@ -59,13 +59,35 @@ _BY_NAME: dict[str, Any] = {
     "worker": "client-1",
 }
 _ABOUT_NODES = ("node", "edges", "exists", "revisions", "level", "metadata", "path")
-_ANSWERS: dict[str, Any] = {"read_session": _RECORD, "write_session": _RECORD, "take": True, "index_session": 1}
+_BY_TYPE: dict[str, Any] = {
+    "AppendResult": {"appended": [], "already_there": 0, "turn_count": 1, "chain_head": "9f2c"},
+    "Job": _JOB,
+    "LogLine": {"seq": 1, "at": "2026-01-31T08:00:00Z", "body": {"op": "note"}, "chain": "9f2c"},
+    "Node": {"key": _NODE, "principals": ["u:ann"], "abstract": "Ann drinks tea.", "version": 1},
+    "NodeStat": {"uri": "ctx://acme/users/ann/memories/preferences/tea", "exists": True, "version": 1, "size": 512},
+    "Owner": {"kind": "users", "id": "ann"},
+    "SessionRecord": _RECORD,
+    "VerifyReport": {"tenants": 1, "sessions": 1, "turns": 1, "defects": []},
+    "bool": True,
+    "bytes": "aGVsbG8=",
+    "dict": {"turns": 1},
+    "int": 1,
+    "str": "acme",
+    "tuple": ["acme/users/ann/sessions/s1/session.json", "e30="],
+}
 
 
-def example_of(operation: str, takes: Sequence[str] | None = None) -> Any:
-    """Of what it answers, or with `takes` of what it is given."""
-    if takes is None:
-        return _ANSWERS.get(operation)
+def answer_example(kind: Any) -> Any:
+    """An answer of this type; a list is shown with one of what it holds."""
+    origin = get_origin(kind)
+    if origin is list:
+        return [answer_example(get_args(kind)[0])]
+    if origin is UnionType:
+        return answer_example(next(part for part in get_args(kind) if part is not NoneType))
+    return _BY_TYPE.get((origin or kind).__name__)
+
+
+def request_example(operation: str, takes: Sequence[str]) -> dict[str, Any]:
     given = {name: _BY_NAME[name] for name in takes if name in _BY_NAME}
     if "key" in given and any(word in operation for word in _ABOUT_NODES):
         given["key"] = _NODE

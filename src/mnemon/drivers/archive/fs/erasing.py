@@ -20,7 +20,7 @@ from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import SessionStatus
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named_in
-from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, sweep, sync_dir
+from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, sync_dir
 from mnemon.drivers.archive.fs.layout import CLAIMS, COMMIT, META, SESSION, TAGS, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.logs import LOGS
 from mnemon.drivers.archive.fs.papers import PaperFiles
@@ -54,7 +54,6 @@ class EraserFiles:
             found = _contents(folder)
             found["turns"], found["blobs"] = self._turns.bury(key, None, reason)
             self._empty(key)
-            sweep(folder)
         return _told(found, _OF_A_SESSION)
 
     def drop(self, scope: Scope, key: SessionKey) -> bool:

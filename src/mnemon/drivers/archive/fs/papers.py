@@ -18,7 +18,7 @@ from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.tags import Tagging
-from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sync_dir
+from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import ARCHIVES, CLAIMS, COMMIT, TAGS, Layout, subfolders
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines, unseal_lines
 from mnemon.drivers.archive.fs.turns import TurnFiles
@@ -85,6 +85,8 @@ class PaperFiles:
             there = {json.loads(line)["claim_id"]: line for line in _claim_lines(folder)} | new
             lines = [line for claim_id, line in there.items() if claim_id not in gone]
             self._put(folder / CLAIMS, seal_lines(lines) if lines else None, "claims")
+            if gone:
+                sweep(folder)  # what was cut off may have left copies
 
     def commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
         folders = commit_folders(self._visible(scope, key)).items()

@@ -20,7 +20,7 @@ from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
-from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sync_dir
+from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 
@@ -352,6 +352,7 @@ class TurnFiles:
         if forgotten:
             self._no_longer_need(path.parent, blobs_named(forgotten))
             replace_file(path, b"".join(kept), self._step, "forget")
+        sweep(path.parent)  # what was cut off may have left copies
         self.drop_memory(key.tenant_id, key.owner, key.session_id)
         return len(forgotten), self.let_go(key)
 

@@ -265,15 +265,17 @@ class SqliteGraph:
         direction: Direction = "both",
         limit: int = 1000,
         now: datetime | None = None,
+        without: Sequence[str] = (),
     ) -> list[GraphEdge]:
         check_limit(limit)
-        return await asyncio.to_thread(self._edges, scope, list(ids), list(rel_types), direction, limit, now)
+        types = (list(rel_types), list(without))
+        return await asyncio.to_thread(self._edges, scope, list(ids), types, direction, limit, now)
 
     def _edges(
         self,
         scope: Scope,
         ids: list[str],
-        rel_types: list[str],
+        types: tuple[list[str], list[str]],
         direction: Direction,
         limit: int,
         now: datetime | None,
@@ -283,8 +285,9 @@ class SqliteGraph:
         with self._snapshot():
             common: list[object] = [listed(visible(self._reader, scope)), *values]
             kept = f"e.audience {LISTED} AND {kept}"
-            if rel_types:
-                kept, common = f"{kept} AND e.rel {LISTED}", [*common, listed(rel_types)]
+            for names, test in zip(types, ("e.rel", "e.rel NOT"), strict=True):
+                if names:
+                    kept, common = f"{kept} AND {test} {LISTED}", [*common, listed(names)]
             chosen = " UNION ".join(f"SELECT e.row FROM edge e WHERE e.{side} {LISTED} AND {kept}" for side in sides)
             sql = f"{SELECT_EDGE} WHERE e.row IN ({chosen}) ORDER BY e.src, e.rel, e.dst, e.audience, e.learnt, e.row"
             rows = self._reader.execute(sql, [value for _ in sides for value in (listed(ids), *common)])

@@ -34,7 +34,7 @@ from mnemon.drivers.index.sqlite.rows import (
 from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
-from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, transaction
+from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, scrub, transaction
 from mnemon.logic.admission import check_ask, check_entries, check_limit, refused, unit
 from mnemon.logic.filtering import split_kinds
 from mnemon.logic.lexical import Query, parse
@@ -497,9 +497,11 @@ class SqliteIndex:
         await asyncio.to_thread(self._purge)
 
     def _purge(self) -> None:
-        # Deleted rows are overwritten in their pages; earlier pages wait in the log until it is emptied.
         with self._reading, self._writing, clear_errors(self._path):
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # A section names people, and may be the last to do so.
+            empty = "NOT EXISTS (SELECT 1 FROM entry WHERE section = section.id)"
+            self._writer.execute(f"DELETE FROM section WHERE {empty}")
+            scrub(self._writer)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import inspect
 import io
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from types import NoneType
 from typing import Any
 
 from fastapi import APIRouter
@@ -22,9 +24,9 @@ from mnemon.logic.operations import Operation, operations
 from mnemon.pipelines.govern import quotas
 from mnemon.pipelines.write.extracting import claim_id
 from mnemon.surfaces.http.forms import Form
-from mnemon.surfaces.http.guard import check_call, check_job
-from mnemon.surfaces.http.openapi import documented
-from mnemon.surfaces.http.port_examples import example_of
+from mnemon.surfaces.http.guard import FOR_PERSONS, check_call, check_job
+from mnemon.surfaces.http.openapi import LINES, documented
+from mnemon.surfaces.http.port_examples import answer_example, request_example
 from mnemon.surfaces.http.visit import Here, Visit, answer
 
 router = APIRouter(tags=["archive"])
@@ -98,7 +100,7 @@ async def _likeness(visit: Visit, operation: Operation, given: dict[str, Any]) -
     return await getattr(visit.memory.parts.likeness, operation.name)(**given)
 
 
-def _route(prefix: str, operation: Operation, serve: _Serve, summary: str) -> None:
+def _route(prefix: str, port: type, operation: Operation, serve: _Serve) -> None:
     """One method as one path: its arguments are the body, what it gives is the answer."""
     form = _form(prefix, operation)
 
@@ -107,21 +109,21 @@ def _route(prefix: str, operation: Operation, serve: _Serve, summary: str) -> No
         if serve is not _holds or "job" in given:
             check_call(here.caller, _right(serve, operation), given.values())
         if operation.streams:
-            return StreamingResponse(await _begun(_lines(here, operation, given)), media_type="application/x-ndjson")
+            return StreamingResponse(await _begun(_lines(here, operation, given)), media_type=LINES)
         work = serve(here, operation, given)
         result = await (work if operation.name.startswith(_READS) else here.write(work))
         return Response(operation.answer(result), media_type="application/json")
 
     handle.__annotations__ = {"here": Here, "body": form, "return": Response}
-    media_type = "application/x-ndjson" if operation.streams else "application/json"
     router.add_api_route(
         f"{prefix}{operation.name}",
         handle,
         methods=["POST"],
         name=f"{prefix.strip('/').replace('/', '_')}_{operation.name}",
-        summary=summary,
+        summary=f"{port.__name__}: {operation.name.replace('_', ' ')}",
         response_model=None,
-        responses=documented(example_of(operation.name), 404, 409, media_type=media_type),
+        description=_description(port, operation),
+        responses=_answers(operation),
     )
 
 
@@ -141,7 +143,7 @@ def _form(prefix: str, operation: Operation) -> type[BaseModel]:
         frozen=True,
         ser_json_bytes="base64",
         val_json_bytes="base64",
-        json_schema_extra={"examples": [example_of(operation.name, takes=list(fields))]},
+        json_schema_extra={"examples": [request_example(operation.name, list(fields))]},
     )
     made: type[BaseModel] = create_model(title, __config__=config, **fields)
     return made
@@ -175,7 +177,7 @@ class Dump(Form):
     """Files as `dump` gave them."""
 
     model_config = ConfigDict(
-        strict=False, json_schema_extra={"examples": [{"scope": example_of("dump", ["scope"])["scope"], "files": []}]}
+        strict=False, json_schema_extra={"examples": [{**request_example("load", ["scope"]), "files": []}]}
     )
 
     scope: Scope
@@ -184,6 +186,7 @@ class Dump(Form):
 
 @router.post("/v1/archive/load", summary="Take over files that were dumped", responses=documented({"added": 1}, 409))
 async def load(here: Here, body: Dump) -> Response:
+    """Every file is checked before the first one is taken over. For service tokens."""
     check_call(here.caller, "load", [body.scope])
     try:
         files = [(f.path, io.BytesIO(base64.b64decode(f.data, validate=True))) for f in body.files]
@@ -193,9 +196,20 @@ async def load(here: Here, body: Dump) -> Response:
     return answer(report)
 
 
-def _summary(port: type, name: str) -> str:
-    said = (getattr(port, name).__doc__ or name.replace("_", " ")).strip()
-    return said.split(". ")[0].split("\n")[0].rstrip(".")
+def _answers(operation: Operation) -> dict[int | str, dict[str, Any]]:
+    media_type = LINES if operation.streams else "application/json"
+    said = documented(answer_example(operation.returns), 404, 409, media_type=media_type)
+    if operation.returns is NoneType:
+        said[200]["description"] = "Nothing: `null`."
+    return said
+
+
+def _description(port: type, operation: Operation) -> str:
+    """What the port promises, and what it takes and gives where it promises nothing more."""
+    said = inspect.cleandoc(getattr(port, operation.name).__doc__ or f"`{operation.name}{operation.signature}`")
+    how = "One JSON value a line." if operation.streams else ""
+    rights = "" if operation.name in FOR_PERSONS or port is not Archive else "For service tokens."
+    return "\n\n".join(part for part in (said, how, rights) if part)
 
 
 for _prefix, _port, _serve in (
@@ -205,4 +219,4 @@ for _prefix, _port, _serve in (
     ("/v1/likeness/", Likeness, _likeness),
 ):
     for _operation in operations(_port, frozenset({"load", "close"})).values():
-        _route(_prefix, _operation, _serve, _summary(_port, _operation.name))
+        _route(_prefix, _port, _operation, _serve)
