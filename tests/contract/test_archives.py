@@ -182,6 +182,21 @@ class TestFsPapers(PapersContract):
             assert not any("乌龙".encode() in path.read_bytes() for path in files_under(tmp_path))
         assert [path.name for path in (tmp_path / "one/tenants").iterdir()] == []
 
+    async def test_forgetting_takes_along_what_dead_processes_left(self, archive: Archive, tmp_path: Path) -> None:
+        await archive.write_session(ANN, record(FixedClock()), 0)
+        await archive.append_turns(ANN, KEY, [turn("t1", "喝乌龙茶")])
+        await archive.append_log(ANN, "entries", [{"text": "喝乌龙茶"}])
+        tenant = tmp_path / "one/tenants/acme"
+        for folder, forget in (
+            (tenant / "users/ann/sessions/s1", lambda: archive.put_claims(ANN, KEY, [], ["c1"])),
+            (tenant / "users/ann/sessions/s1", lambda: archive.forget_turns(ANN, KEY, ["t1"], "asked to")),
+            (tenant / "entries", lambda: archive.forget_log(STEWARD, "entries", [1], "asked to")),
+        ):
+            (folder / ".tmp-4194999-ab").write_text("喝乌龙茶, said a dead process")
+            await forget()
+            assert not list(folder.glob(".tmp-*"))
+        assert not any("乌龙".encode() in path.read_bytes() for path in files_under(tmp_path))
+
     async def test_a_damaged_owner_is_erased_all_the_same(self, archive: Archive, tmp_path: Path) -> None:
         await self._two_owners(archive)
         for path in files_under(tmp_path / "one/tenants/acme/users/ann"):

@@ -98,9 +98,7 @@ async def life_of(home: Path, user: str) -> dict[str, Any]:
         }
 
 
-def test_nothing_of_somebody_forgotten_is_left_wherever_it_is_cut_off(
-    forks: Forks, tmp_path: Path, full: Path
-) -> None:
+def test_nothing_of_somebody_forgotten_is_left_wherever_it_is_cut_off(forks: Forks, tmp_path: Path, full: Path) -> None:
     before = asyncio.run(life_of(full, OTHER))
     assert all(before.values())
     assert found_of(full, WHO) == {*MARKS[WHO], WHO}

@@ -426,6 +426,14 @@ async def test_what_is_over_or_not_published_is_not_seen(memory: AsyncMemory, cl
 # --- the ledger
 
 
+async def test_repair_tells_the_graph_what_only_the_ledger_holds(memory: AsyncMemory, ann: AsyncGraphView) -> None:
+    await approve(ann, "tom", "tom-smith")
+    before = [await ann.events(), await ann.entities(), await ann.pending_equivs(), await ann.resolve("Tom")]
+    await memory.parts.graph.erase(STEWARD)
+    await memory.repair()
+    assert [await ann.events(), await ann.entities(), await ann.pending_equivs(), await ann.resolve("Tom")] == before
+
+
 async def test_the_ledger_brings_everything_back(memory: AsyncMemory, ann: AsyncGraphView) -> None:
     graph, archive = memory.parts.graph, memory.parts.archive
     await approve(ann, "tom", "tom-smith")

@@ -14,7 +14,7 @@ import pytest
 
 from mnemon.contracts.entries import Ask, Entry, Hit
 from mnemon.contracts.errors import Corrupt, Unavailable
-from mnemon.contracts.filters import EVERYTHING, Eq, Where, matches
+from mnemon.contracts.filters import EVERYTHING, Eq, In, Where, matches
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index import sqlite
 from mnemon.drivers.index.sqlite import SqliteIndex, sections
@@ -254,3 +254,26 @@ async def test_both_ways_through_a_filter_find_the_same(
             assert [(h.entry.id, h.score) for h in await index.search(ALICE, asked)] == expected[:5]
             everything = [(h.entry.id, h.score) for h in await paged(index, ALICE, asked)]
             assert everything == expected
+
+
+async def test_what_was_deleted_is_in_no_byte_of_the_file(index: SqliteIndex, path: Path) -> None:
+    """Rows of all sizes come, change and go: to make room SQLite moves them about, and each move leaves a copy."""
+    chance = random.Random(0)
+    there: dict[str, str] = {}
+    gone: list[str] = []
+    for batch in range(40):
+        there |= {f"{batch}-{n}": f"w{chance.getrandbits(64):016x}" for n in range(40)}
+        changed = [*list(there)[-40:], *chance.sample(sorted(there), 25)]
+        rows = {id: entry(id, f"{there[id]} " * chance.choice((1, 3, 30, 200)), speaker=there[id]) for id in changed}
+        await index.upsert(STEWARD, list(rows.values()))
+        deleted = chance.sample(sorted(there), 15)
+        await index.delete(STEWARD, In("id", tuple(deleted)))
+        gone += [there.pop(id) for id in deleted]
+    await index.purge()
+    held = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert [word for word in gone if word.encode() in held] == []
+    assert await index.count(STEWARD, EVERYTHING) == len(there)
+    assert b"u:alice" in held
+    await index.delete(STEWARD, EVERYTHING)
+    await index.purge()
+    assert b"u:alice" not in b"".join(file.read_bytes() for file in path.parent.iterdir()), "nor who it was"

@@ -32,6 +32,8 @@ from mnemon.pipelines.index.projection import TURN
 from mnemon.pipelines.index.worker import LEASE
 
 What = Literal["claim", "session", "user", "tenant"]
+# By what a job says whom it is about.
+_WHOSE = ("owner_kind", "owner_id", "session_id")
 
 
 @dataclass(slots=True)
@@ -72,16 +74,16 @@ class Forgetter:
         owner = Owner(OwnerKind(target["owner_kind"]), target["owner_id"]) if "owner_id" in target else None
         what: What = target["what"]
         if what == "tenant" or owner is None:
-            await self._tenant(scope, out, job)
+            await self._tenant(scope, out)
             name = job.tenant_id
         elif what == "user":
-            await self._owner(scope, owner, out, job)
+            await self._owner(scope, owner, out)
             name = owner.id
         else:
             key = SessionKey(job.tenant_id, owner, target["session_id"])
             name = target.get("claim_id", key.session_id)
             if what == "session":
-                await self._session(scope, key, out, job)
+                await self._session(scope, key, out)
             else:
                 await self._claim(scope, key, target["claim_id"], target["words"], out)
         await self.index.purge()
@@ -91,6 +93,8 @@ class Forgetter:
             # By a fingerprint: the ledger outlives what it speaks of.
             row = {"op": "forget", "what": what, "of": stable_id("forgotten", job.tenant_id, name)}
             await self.archive.append_log(scope, "ledger", [row])
+        if what != "claim":
+            out.counts["jobs"] += await self._drop_jobs(job)
         left = await self._left(scope, what, owner, target)
         removed = {name: n for name, n in sorted(out.counts.items()) if n}
         return ForgetReceipt(what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left))
@@ -116,17 +120,15 @@ class Forgetter:
             out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
             await self.keeper.replicas.project(key, anew=True)
 
-    async def _session(self, scope: Scope, key: SessionKey, out: _Gone, job: Job) -> None:
+    async def _session(self, scope: Scope, key: SessionKey, out: _Gone) -> None:
         await self._take_out(scope, key.owner, await self._claims(scope, key), out)
         await self._uncache(await self._texts_of(scope, key), out)
         with suppress(NotFound):
             out.counts.update(await self.archive.erase_session(scope, key, "forgotten"))
         out.counts["index_rows"] += await self.index.delete(scope, Eq("uri", key.uri))
         out.counts["graph_rows"] += await self._graph.drop(scope, origins_of(key))
-        about = {"owner_kind": key.owner.kind.value, "owner_id": key.owner.id, "session_id": key.session_id}
-        out.counts["jobs"] += await self._drop_jobs(job, about)
 
-    async def _owner(self, scope: Scope, owner: Owner, out: _Gone, job: Job) -> None:
+    async def _owner(self, scope: Scope, owner: Owner, out: _Gone) -> None:
         sessions = [record.key async for record in self.archive.sessions(scope, owner)]
         uris = [key.uri for key in sessions]
         uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
@@ -142,17 +144,14 @@ class Forgetter:
         lines = await outside_lines_of(self.archive, scope.tenant_id, owner.principal)
         out.counts["ledger_lines"] += await self.archive.forget_log(scope, "ledger", lines, "forgotten")
         out.counts.update(await self.archive.erase_owner(scope, owner))
-        about = {"owner_kind": owner.kind.value, "owner_id": owner.id}
-        out.counts["jobs"] += await self._drop_jobs(job, about)
 
-    async def _tenant(self, scope: Scope, out: _Gone, job: Job) -> None:
+    async def _tenant(self, scope: Scope, out: _Gone) -> None:
         async for owner in self.archive.owners(scope):
             await self._uncache_owner(scope, owner, out)
         out.counts["cached_vectors"] += await uncache_entries(self.archive, self.embedder, scope.tenant_id)
         out.counts["index_rows"] += await self.index.delete(scope, EVERYTHING)
         out.counts["graph_rows"] += await self._graph.erase(scope)
         out.counts.update(await self.archive.erase_tenant(scope))
-        out.counts["jobs"] += await self._drop_jobs(job, {})
 
     # --- pieces
 
@@ -234,11 +233,10 @@ class Forgetter:
             return []
         return [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
 
-    async def _drop_jobs(self, own: Job, about: dict[str, Any]) -> int:
-        """Jobs about what is gone; this one is kept until the end."""
-        dropped = await self.queue.drop(own.tenant_id, about)
-        await self.queue.put([own], claim_by=self.worker, lease=LEASE)
-        return max(dropped - 1, 0)
+    async def _drop_jobs(self, own: Job) -> int:
+        """Jobs about what is gone. This one is among them, so it is the last thing to do: a crash before leaves it."""
+        about = {name: own.payload[name] for name in _WHOSE if name in own.payload}
+        return max(await self.queue.drop(own.tenant_id, about) - 1, 0)
 
     async def _uncache(self, texts: Sequence[str], out: _Gone) -> None:
         """Before anything else goes: a crash must not take away the only list of what was embedded."""

@@ -1,4 +1,4 @@
-"""What the ledger holds for the graph: told again when it is repaired or rebuilt, found when somebody is to be forgotten."""
+"""What the ledger holds for the graph: told again by repair and rebuild, found when somebody is to be forgotten."""
 
 from __future__ import annotations
 

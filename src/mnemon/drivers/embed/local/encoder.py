@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -81,8 +80,6 @@ class Encoder:
         types = tensors["embeddings.token_type_embeddings.weight"]
         self._positions = tensors["embeddings.position_embeddings.weight"][:LONGEST] + types[0]
         self._norm = _norm(tensors, "embeddings")
-        # A product already uses every core; two at once would only fight. Taken for one block, so nobody waits long.
-        self._turn = threading.Lock()
         self._layers = [_layer(tensors, f"encoder.layer.{n}") for n in range(LAYERS)]
         self.shares_products = all(_rows_stand_alone(dense) for dense in self._layers[0] if isinstance(dense, _Dense))
 
@@ -96,8 +93,7 @@ class Encoder:
             size = max(_ROWS_AT_ONCE // length, 1) if self.shares_products else 1
             for start in range(0, len(places), size):
                 block = places[start : start + size]
-                with self._turn:
-                    computed = self._forward([texts[place] for place in block])
+                computed = self._forward([texts[place] for place in block])
                 for place, vector in zip(block, computed, strict=True):
                     vectors[place] = vector.copy()
         return vectors
