@@ -73,9 +73,7 @@ def fact(statement: str, turns: list[int], **metadata: Any) -> dict[str, Any]:
 
 async def written(service: Service) -> dict[str, Any]:
     entries = [event("I drink green tea every morning.", 1), event("明天去杭州。", 2), fact("Ann likes green tea", [1])]
-    answer = await service.post(
-        "/write", {"entries": entries, "links": [], "upsert": True, "return_id_map": True}
-    )
+    answer = await service.post("/write", {"entries": entries, "links": [], "upsert": True, "return_id_map": True})
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()
     return told

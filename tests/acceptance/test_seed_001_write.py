@@ -92,7 +92,9 @@ def files(home: Path, *but: str) -> dict[str, bytes]:
     return {
         str(path.relative_to(home)): path.read_bytes()
         for path in sorted(home.rglob("*"))
-        if path.is_file() and not path.name.startswith(("index.db", "graph.db")) and not any(part in str(path) for part in but)
+        if path.is_file()
+        and not path.name.startswith(("index.db", "graph.db"))
+        and not any(part in str(path) for part in but)
     }
 
 

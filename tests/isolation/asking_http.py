@@ -364,11 +364,15 @@ class Examination:
         tries = {"X-Tenant-ID": other.tenant}
         if not visitor.service:
             tries |= {header: getattr(other, name) for name, header in HEADERS.items()}
-        held = {"X-Tenant-ID": {visitor.tenant}, "X-User-ID": {visitor.caller.user}}
-        held |= {"X-Product-ID": {visitor.caller.product}, "X-Group-ID": {g[2:] for g in visitor.groups}}
-        held |= {"X-Agent-ID": {p[2:] for p in visitor.holds if p.startswith("a:")}}
+        held: dict[str, set[str | None]] = {
+            "X-Tenant-ID": {visitor.tenant},
+            "X-User-ID": {visitor.caller.user},
+            "X-Product-ID": {visitor.caller.product},
+            "X-Group-ID": {group[2:] for group in visitor.groups},
+            "X-Agent-ID": {principal[2:] for principal in visitor.holds if principal.startswith("a:")},
+        }
         for header, value in tries.items():
-            if value is not None and value not in held[header]:
+            if value is not None and value == value.strip() and value not in held[header]:
                 answer = await self._knock.post(
                     visitor, "/search", {"query": "tea", "topk": 200}, **{header: value.encode()}
                 )
@@ -473,7 +477,7 @@ class Examination:
             return
         name = self._rng.choice(FOR_SERVICES)
         place = NodeKey(target.tenant, target.key.owner, Shelf.PREFERENCES, "tea")
-        more = {"get_blob": ["0" * 64], "read_log": ["ledger"], "resolve_path": [place]}.get(name, [])
+        more: Sequence[Any] = {"get_blob": ["0" * 64], "read_log": ["ledger"], "resolve_path": [place]}.get(name, [])
         self._refused(visitor, f"{name} in {scope}", await self._knock.call(visitor, Archive, name, scope, *more))
 
     async def _replicas(self, visitor: Visitor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -30,8 +30,9 @@ NOWHERE = "00000000-0000-5000-8000-000000000000"
 _KINDS: tuple[ItemKind, ...] = ("entity", "event", "state", "pending_equiv", "utterance", "knowledge")
 
 T = TypeVar("T", Told, Row)
-Attempts = dict[str, Awaitable[httpx.Response]]
-Ask = Callable[[str], Awaitable[httpx.Response]]
+Answer = Coroutine[Any, Any, httpx.Response]
+Attempts = dict[str, Answer]
+Ask = Callable[[str], Answer]
 
 
 async def fingerprint(memory: AsyncMemory, tenants: Iterable[str]) -> str:
@@ -173,7 +174,7 @@ class Meddling:
         principals = tuple(sorted(visitor.holds))
         stored = placed(turn("t1"))
 
-        def call(name: str, *args: Any) -> Awaitable[httpx.Response]:
+        def call(name: str, *args: Any) -> Answer:
             return self._knock.call(visitor, Archive, name, scope, *args)
 
         return {
@@ -193,7 +194,7 @@ class Meddling:
     def _for_services(self, visitor: Visitor, told: Told) -> Attempts:
         key, place, scope = told.key, _place(told), Scope(visitor.tenant, visitor.holds)
 
-        def call(name: str, *args: Any) -> Awaitable[httpx.Response]:
+        def call(name: str, *args: Any) -> Answer:
             return self._knock.call(visitor, Archive, name, scope, *args)
 
         return {

@@ -189,7 +189,9 @@ async def test_a_service_that_grants_too_much_is_caught(tmp_path: Path) -> None:
     world = World(SEED + 12, rows_per_tenant=8)
     async with opened(tmp_path, world) as town:
         await town.fill(sessions=33)
-        visitors = town.visitors(30)
+        groups = [(row.tenant, p[2:]) for row in town.entries for p in row.principals if p[:2] == "g:"]
+        members = [Caller(tenant, "a member", group=group) for tenant, group in dict.fromkeys(groups)]
+        visitors = [*town.visitors(20), *(town.person(member, [], entered=False) for member in members[:10])]
         assert (await _examined(town, visitors)).leaks == []
         for name, (where, what, broken) in MUTANTS.items():
             with pytest.MonkeyPatch.context() as patched:

@@ -299,10 +299,12 @@ async def on_the_wire(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     while not server.started:  # noqa: ASYNC110  it tells nobody when it has
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-        yield client
-    server.should_exit = True
-    await serving
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def in_json(text: str) -> str:

@@ -259,16 +259,21 @@ async def test_both_ways_through_a_filter_find_the_same(
 async def test_what_was_deleted_is_in_no_byte_of_the_file(index: SqliteIndex, path: Path) -> None:
     """Rows of all sizes come, change and go: to make room SQLite moves them about, and each move leaves a copy."""
     chance = random.Random(0)
-    there: dict[str, str] = {}
+    there: list[str] = []
     gone: list[str] = []
-    for batch in range(40):
-        there |= {f"{batch}-{n}": f"w{chance.getrandbits(64):016x}" for n in range(40)}
-        changed = [*list(there)[-40:], *chance.sample(sorted(there), 25)]
-        rows = {id: entry(id, f"{there[id]} " * chance.choice((1, 3, 30, 200)), speaker=there[id]) for id in changed}
-        await index.upsert(STEWARD, list(rows.values()))
-        deleted = chance.sample(sorted(there), 15)
+
+    def row(word: str) -> Entry:
+        said = f"{word} " * chance.choice((1, 3, 30, 200))
+        return entry(word, said, uri=word, speaker=word, metadata={"about": word * chance.randrange(20)})
+
+    for _ in range(60):
+        there += [f"w{chance.getrandbits(64):016x}" for _ in range(40)]
+        await index.upsert(STEWARD, [row(word) for word in there[-40:]])
+        await index.upsert(STEWARD, [row(word) for word in chance.sample(there, 30)])
+        deleted = chance.sample(there, 15)
         await index.delete(STEWARD, In("id", tuple(deleted)))
-        gone += [there.pop(id) for id in deleted]
+        there = [word for word in there if word not in deleted]
+        gone += deleted
     await index.purge()
     held = b"".join(file.read_bytes() for file in path.parent.iterdir())
     assert [word for word in gone if word.encode() in held] == []

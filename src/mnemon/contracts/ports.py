@@ -250,7 +250,7 @@ class Replicator(Protocol):
         """Into the index; how many turns that was. `fresh` are turns just archived, to spare reading them again."""
         ...
 
-    async def project(self, key: SessionKey) -> None:
+    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
         """Into the graph."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Holds, Likeness, Replicator
@@ -34,11 +35,16 @@ class RemoteReplicas(RemotePort):
     path = "/v1/replicas/"
 
     async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
+        return int(await self._about("index_session", key))
+
+    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+        await self._about("project", key)
+
+    async def _about(self, name: str, key: SessionKey) -> Any:
         """The service reads what was archived there; it need not be sent twice."""
-        told = operations(Replicator)["index_session"]
-        body = told.request(key)
-        raw = await self.client.ask("POST", f"{self.path}index_session", body, None, {"X-Tenant-ID": key.tenant_id})
-        return int(told.result(raw))
+        told = operations(Replicator)[name]
+        raw = await self.client.ask("POST", self.path + name, told.request(key), None, {"X-Tenant-ID": key.tenant_id})
+        return told.result(raw)
 
 
 @served(Likeness)

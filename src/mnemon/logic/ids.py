@@ -18,13 +18,22 @@ def stable_id(*parts: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _turns_of(key: SessionKey) -> bytes:
-    return uuid.UUID(stable_id("turns", key.tenant_id, key.owner.space, key.session_id)).bytes
+def _space_of(kind: str, key: SessionKey) -> bytes:
+    return uuid.UUID(stable_id(kind, key.tenant_id, key.owner.space, key.session_id)).bytes
 
 
 def turn_id(key: SessionKey, turn: str) -> str:
-    """uuid5 of the turn's own id within its session's namespace, written out by hand: it is made for every turn."""
-    digest = bytearray(hashlib.sha1(_turns_of(key) + turn.encode(), usedforsecurity=False).digest()[:16])
+    return _within(_space_of("turns", key), turn)
+
+
+def event_id(key: SessionKey, turn: str) -> str:
+    """Of the event that a turn is."""
+    return _within(_space_of("events", key), turn)
+
+
+def _within(space: bytes, name: str) -> str:
+    """uuid5 of a name in a namespace, written out by hand: it is made for every turn."""
+    digest = bytearray(hashlib.sha1(space + name.encode(), usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()

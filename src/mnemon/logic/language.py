@@ -8,6 +8,8 @@ from mnemon.logic.text import pieces
 
 def language_of(text: str) -> Language:
     """Chinese when its characters outweigh its words; a text with neither counts as English."""
+    if text.isascii():
+        return "en"
     characters = words = 0
     for run, word in pieces(text):
         characters += len(run)

@@ -28,8 +28,8 @@ class Replicas:
     async def index_node(self, key: NodeKey) -> None:
         await self.indexer.index_node(key)
 
-    async def project(self, key: SessionKey, anew: bool = False) -> None:
-        await self.grapher.project(key, anew)
+    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = (), anew: bool = False) -> None:
+        await self.grapher.project(key, fresh, anew)
 
     async def stage(self, record: SessionRecord) -> None:
         await self.grapher.stage(record)

@@ -55,17 +55,18 @@ class Grapher:
     archive: Archive
     graph: Graph
 
-    async def project(self, key: SessionKey, anew: bool = False) -> None:
-        """Bring one session up to date; `anew` also what was told before, where words were taken away. The page is
-        read again afterwards: whoever changed it meanwhile may have been here before us."""
+    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = (), anew: bool = False) -> None:
+        """Bring one session up to date; `anew` also what was told before, where words were taken away. `fresh` are
+        turns just archived, to spare reading them again. The page is read again afterwards: whoever changed it
+        meanwhile may have been here before us."""
         scope = Scope.steward_of(key.tenant_id)
         seen = 0
         while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
             if not record.graph:
                 await self._take_back(scope, key)
             elif record.status is SessionStatus.COMPLETED:
-                await self._project(scope, record, anew, shown=True)
-            seen = record.version
+                await self._project(scope, record, anew, shown=True, fresh=fresh)
+            seen, fresh = record.version, ()
         if record is None:
             await self._take_back(scope, key)
 
@@ -89,7 +90,9 @@ class Grapher:
         # Both are told together; a long session's turns come in steps before its claims.
         return mark if held.get(claims) == str(mark.version) else _Mark()
 
-    async def _project(self, scope: Scope, record: SessionRecord, anew: bool, shown: bool) -> None:
+    async def _project(
+        self, scope: Scope, record: SessionRecord, anew: bool, shown: bool, fresh: Sequence[StoredTurn] = ()
+    ) -> None:
         origins = origins_of(record.key)
         mark = await self._mark(scope, record.key)
         if shown and not anew and mark.version == record.version:
@@ -98,7 +101,8 @@ class Grapher:
             mark = _Mark()
         life = lives(record, await self.archive.read_tags(scope, record.key) if record.kept == "tagged" else [])
         version = record.version if shown else 0  # what is staged counts for nothing until it is told again
-        fresh = await self.archive.read_turns(scope, record.key, after=mark.seq, limit=_BATCH)
+        if not (fresh and fresh[0].seq == mark.seq + 1):
+            fresh = await self.archive.read_turns(scope, record.key, after=mark.seq, limit=_BATCH)
         while len(fresh) == _BATCH and (
             more := await self.archive.read_turns(scope, record.key, after=fresh[-1].seq, limit=_BATCH)
         ):

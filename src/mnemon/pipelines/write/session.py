@@ -391,17 +391,20 @@ class SessionWriter:
             telling.degrade("index_pending", f"{error}; the worker will try again")
         else:
             telling.timed("index_ms", begun)
-        failed = await self._into_graph(record, telling) or failed
+        failed = await self._into_graph(record, telling, fresh) or failed
         if failed is None:
             await self._let_go(job)
         elif job is not None:
             await self.queue.fail(job.job_id, str(failed))
 
-    async def _into_graph(self, record: SessionRecord, telling: Telling) -> MnemonError | None:
+    async def _into_graph(
+        self, record: SessionRecord, telling: Telling, fresh: Sequence[StoredTurn] = ()
+    ) -> MnemonError | None:
         """What goes wrong is told; the session is complete without it, and the same call made again tries again."""
         begun = time.perf_counter()
         try:
-            for key in (record.key, *_sessions(telling.outcome.others)):
+            await self.replicas.project(record.key, fresh)
+            for key in _sessions(telling.outcome.others):
                 await self.replicas.project(key)
         except MnemonError as error:
             telling.graph_failed(error)
