@@ -27,6 +27,7 @@ from mnemon.testing.clock import FixedClock
 QUESTIONS = ("What is my dog called?", "我喜欢喝什么？", "Where do I live?", "spicy food", "Momo", "*", "%", "绿茶")
 STRATEGIES = ("dialog_v2", "dialog_v1", "auto_v1", "video_v1")
 FOR_SERVICES = ("dump", "erase_tenant", "get_blob", "owners", "read_log", "repair", "resolve_path", "verify")
+_PLACES: dict[type, str] = {Archive: "archive", Holds: "holds", Replicator: "replicas", Likeness: "likeness"}
 CLOCK = FixedClock()
 
 T = TypeVar("T", Told, Row)
@@ -48,10 +49,9 @@ class Knocking:
 
     async def call(self, visitor: Visitor, port: type, name: str, *args: Any, **named: Any) -> httpx.Response:
         """One operation of a port, in the words of its driver."""
-        place = {Archive: "archive", Holds: "holds", Replicator: "replicas", Likeness: "likeness"}[port]
         body = operations(port, frozenset({"load", "close"}))[name].request(*args, **named)
         sent = {**visitor.headers, "Content-Type": b"application/json"}
-        return _sound(await self._client.post(f"/v1/{place}/{name}", content=body, headers=sent))
+        return _sound(await self._client.post(f"/v1/{_PLACES[port]}/{name}", content=body, headers=sent))
 
 
 def _sound(answer: httpx.Response) -> httpx.Response:
@@ -477,8 +477,10 @@ class Examination:
             return
         name = self._rng.choice(FOR_SERVICES)
         place = NodeKey(target.tenant, target.key.owner, Shelf.PREFERENCES, "tea")
-        more: Sequence[Any] = {"get_blob": ["0" * 64], "read_log": ["ledger"], "resolve_path": [place]}.get(name, [])
-        self._refused(visitor, f"{name} in {scope}", await self._knock.call(visitor, Archive, name, scope, *more))
+        further: dict[str, list[Any]] = {"get_blob": ["0" * 64], "read_log": ["ledger"], "resolve_path": [place]}
+        self._refused(
+            visitor, f"{name} in {scope}", await self._knock.call(visitor, Archive, name, scope, *further.get(name, []))
+        )
 
     async def _replicas(self, visitor: Visitor) -> None:
         """Holding, publishing and comparing, for somebody else."""

@@ -33,7 +33,7 @@ _KINDS = {"u": OwnerKind.USERS, "g": OwnerKind.GROUPS}
 # Marks of what comes in by different doors are kept apart.
 _ENTRIES, _ITEMS, _OUTPUTS = 1_000_000, 2_000_000, 3_000_000
 
-Headers = dict[str, bytes]
+Headers = dict[str, Any]  # of bytes, which no type of the client's allows under a name of text
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Town:
             answer = await self.client.post("/v1/sessions", json=body, headers=headers)
             assert answer.json().get("status") == "ok", answer.text
             claims = answer.json()["claims"]
-            query = {"session_id": written.session, "page_size": 200}
+            query: dict[str, Any] = {"session_id": written.session, "page_size": 200}
             page = (await self.client.get("/v1/messages", params=query, headers=headers)).json()["items"]
             own = [message for message in page if marks(message["content"]) & set(written.marks)]
             assert len(own) == len(written.turns)

@@ -21,7 +21,7 @@ from mnemon.drivers.embed.local.weights import SHA256, find_folder, missing, opt
 
 __all__ = ["LocalEmbedder"]
 
-# Texts of one slice: few enough that a question does not wait for the end of a long import, and that cores share a list.
+# Texts of one slice: few enough that a question need not wait for the end of an import, and that cores share a list.
 _AT_ONCE = 64
 _AT_LEAST = 8
 _CORES = max(os.cpu_count() or 1, 1)
