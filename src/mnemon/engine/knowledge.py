@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
-from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import Node, NodeKey, NodeSummary, Revision, Shelf
 from mnemon.contracts.results import ClaimPage, ForgetReceipt, SweepResult
@@ -235,6 +235,9 @@ def _node_key(tenant_id: str, user_id: str, group_id: str | None, uri: str) -> N
     if not isinstance(uri, str) or "/memories/" not in uri:
         raise InvalidArgument("uri must be the address of a node: ctx://…/memories/{shelf}/{name}", field="uri")
     try:
-        return key_at(tenant_id, owner, uri)
+        key = key_at(tenant_id, owner, uri)
     except ValueError:
         raise InvalidArgument(f"{uri} names no shelf", field="uri") from None
+    if key.uri != uri:
+        raise NotFound(f"no node {uri} in this scope", uri=uri)
+    return key

@@ -1,5 +1,5 @@
-"""One core for each text that is computed: left alone, linear algebra spreads a small product over all cores, which wait
-for each other busily; on a machine that has anything else to do that takes many times as long."""
+"""One core for each text that is computed: left alone, linear algebra spreads a small product over all cores, which
+wait for each other busily; on a machine that has anything else to do that takes many times as long."""
 
 from __future__ import annotations
 
