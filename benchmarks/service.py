@@ -28,17 +28,26 @@ TENANT, USER = "bench", "ann"
 HEADERS = f"Host: localhost\r\nX-Tenant-ID: {TENANT}\r\nX-User-ID: {USER}\r\nContent-Type: application/json\r\n"
 QUIET = Config(background_worker=False)
 OVERHEAD_MS, SHARE = 3.0, 0.60
+_BLOCK = 10_000_000
 
 Call = Callable[[AsyncMemory, int], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """The same thing asked of the service and of the memory; no two questions are alike, so that nothing is cached."""
+    """The same thing asked of the service and of the memory. Questions of one `block` are the same; no other two are
+    alike, so that each has to be embedded."""
 
     path: str
-    body: Callable[[int], dict[str, Any]]
-    call: Call
+    make: Callable[[int], dict[str, Any]]
+    ask: Call
+    block: int
+
+    def body(self, i: int) -> dict[str, Any]:
+        return self.make(i + self.block * _BLOCK)
+
+    async def call(self, memory: AsyncMemory, i: int) -> None:
+        await self.ask(memory, i + self.block * _BLOCK)
 
 
 def _question(i: int) -> str:
@@ -55,21 +64,31 @@ OPERATIONS = {
         "/v1/retrieval",
         lambda i: {"query": _question(i), "topk": 10},
         lambda memory, i: memory.retrieval(_question(i), TENANT, USER, topk=10),
+        0,
     ),
     "retrieval dialog_v2": Operation(
         "/v1/retrieval",
         lambda i: {"query": _question(i), "topk": 10, "strategy": "dialog_v2"},
         lambda memory, i: memory.retrieval(_question(i), TENANT, USER, topk=10, strategy="dialog_v2"),
+        1,
     ),
     "search": Operation(
         "/search",
+        lambda i: {"query": _question(i)},
+        lambda memory, i: memory.search(_question(i), TENANT, USER),
+        2,
+    ),
+    "search, embedded before, no graph": Operation(
+        "/search",
         lambda i: {"query": _question(i), "expand_graph": False},
         lambda memory, i: memory.search(_question(i), TENANT, USER, expand_graph=False),
+        2,
     ),
     "write": Operation(
         "/write",
         lambda i: {"entries": [_entry(i)]},
         lambda memory, i: memory.write([_entry(i)], tenant_id=TENANT, user_id=USER),
+        3,
     ),
 }
 
