@@ -117,7 +117,10 @@ def told(memory: Memory) -> dict[str, Any]:
     around = bound.lexical_search("Siemens").items[0].message.message_id
     ann = graph.resolve("Ann").entity
     assert ann is not None
+    shelf = [n.uri for n in memory.nodes("acme", "ann", "preferences")]
+    moved_to = memory.move_node("acme", "ann", shelf[0], "drinks")
     return {
+        "moved": (moved_to.key, moved_to.content),
         "wrote": (wrote.status, wrote.counts, [c.statement for c in wrote.claims], wrote.debug["graph_upsert_status"]),
         "again": (again.status, more.status, second.status),
         "superseded": sorted(c.statement for c in (*more.superseded, *second.superseded)),

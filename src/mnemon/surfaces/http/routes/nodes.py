@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter
 from fastapi import Query as InQuery
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from mnemon.contracts.nodes import Node, NodeSummary, Revision, Shelf
-from mnemon.surfaces.http.forms import Items, Query
+from mnemon.surfaces.http.forms import Form, Items, Query
 from mnemon.surfaces.http.openapi import documented
 from mnemon.surfaces.http.reading import StrictRoute
 from mnemon.surfaces.http.visit import Here, answer
@@ -34,6 +34,13 @@ class Listing(Query):
 
 class Address(Query):
     uri: str = Field(description="The address a listing gives: ctx://…/memories/{shelf}/{name}.")
+
+
+class Move(Form):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"uri": _URI, "name": "what-ann-eats"}]})
+
+    uri: str
+    name: str = Field(description="Its name on the same shelf from now on.")
 
 
 @router.get(
@@ -64,3 +71,9 @@ async def one(here: Here, asked: Annotated[Address, InQuery()]) -> Response:
 async def history(here: Here, asked: Annotated[Address, InQuery()]) -> Response:
     """Newest first, and why each was made."""
     return answer({"items": await here.memory.node_history(**here.person(), uri=asked.uri)})
+
+
+@router.post("/move", summary="Give it another name", response_model=Node, responses=documented(_NODE, 404, 409))
+async def move(here: Here, form: Move) -> Response:
+    """Its claims and its index follow."""
+    return answer(await here.write(here.memory.move_node(**here.person(), uri=form.uri, name=form.name)))
