@@ -13,6 +13,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+# Folders whose files take longest come first, so that two workers end at the same time.
+_LONG = ("crash", "docs", "isolation", "service", "hallucinations", "contract", "acceptance")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: (*_LONG, item.path.parent.name).index(item.path.parent.name))
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = ("MNEMON_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_API_KEY")

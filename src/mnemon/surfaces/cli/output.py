@@ -23,7 +23,7 @@ _WORDS = "words, as they were said"
 
 
 def print_json(value: Any) -> None:
-    print(as_json(value, indent=2).decode())
+    print(as_json(value, indent=2).decode(), flush=True)  # a service says where it is and goes on
 
 
 def print_error(error: MnemonError, as_json: bool) -> None:
