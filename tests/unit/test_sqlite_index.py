@@ -79,7 +79,7 @@ def elsewhere(path: Path, name: str, rounds: int) -> subprocess.Popen[str]:
 
 async def test_a_new_file_has_the_newest_schema(index: SqliteIndex, path: Path) -> None:
     with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (4,)
+        assert db.execute("PRAGMA user_version").fetchone() == (5,)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     db.close()
 
@@ -282,3 +282,12 @@ async def test_what_was_deleted_is_in_no_byte_of_the_file(index: SqliteIndex, pa
     await index.delete(STEWARD, EVERYTHING)
     await index.purge()
     assert b"u:alice" not in b"".join(file.read_bytes() for file in path.parent.iterdir()), "nor who it was"
+
+
+async def test_an_address_leads_to_its_rows_whoever_asks(index: SqliteIndex, path: Path) -> None:
+    """Upkeep asks by address for every session that is written: it must not cost more when there are more of them."""
+    condition, values = index._condition(Scope.steward_of("acme"), every(Eq("kind", "turn"), Eq("uri", "ctx://1")))
+    db = sqlite3.connect(path)
+    plan = db.execute(f"EXPLAIN QUERY PLAN SELECT COUNT(*) FROM entry e WHERE {condition}", values).fetchall()
+    db.close()
+    assert "entry_by_uri (uri=?)" in plan[0][-1]

@@ -76,3 +76,9 @@ def is_selective(where: Where) -> bool:
         (isinstance(p, Range) and p.field == "ts") or (isinstance(p, Eq) and p.field in ("session_id", "id", "uri"))
         for p in parts
     )
+
+
+def names_address(where: Where) -> bool:
+    """Does the filter say of which session or node?"""
+    parts = where.parts if isinstance(where, And) else (where,)
+    return any(isinstance(p, Eq | In) and p.field == "uri" for p in parts)
