@@ -14,7 +14,7 @@ import pytest
 
 from mnemon.contracts.entries import Ask, Entry, Hit
 from mnemon.contracts.errors import Corrupt, Unavailable
-from mnemon.contracts.filters import EVERYTHING, Eq, In, Where, matches
+from mnemon.contracts.filters import EVERYTHING, Eq, In, Where, every, matches
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index import sqlite
 from mnemon.drivers.index.sqlite import SqliteIndex, sections

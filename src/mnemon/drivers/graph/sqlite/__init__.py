@@ -34,6 +34,7 @@ from mnemon.logic.admission import check_limit
 from mnemon.logic.graph.admission import check_sayings
 from mnemon.logic.graph.listing import Place, cursor_after, place_of
 
+_PAGES_IN_LOG = 8_000
 _FEW = 16  # audiences that are walked one by one, each along its index; more are sorted together
 
 _SPEECH = (
@@ -62,6 +63,8 @@ class SqliteGraph:
         try:
             with clear_errors(path):
                 migrate(self._writer, path, __name__)
+                # Rows lie all over the file: the longer pages wait in the log, the fewer are written twice.
+                self._writer.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_IN_LOG}")
         except BaseException:
             self._close()
             raise
