@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Scope
-from mnemon.pipelines.graph.projection import Grapher, session_uri
+from mnemon.pipelines.graph.projection import Grapher
 from mnemon.pipelines.graph.replaying import replay
+from mnemon.pipelines.index.catchup import orphans_in_graph
 
 
 async def rebuild_graph(archive: Archive, grapher: Grapher, tenant_id: str) -> None:
     scope = Scope.steward_of(tenant_id)
-    known: set[str] = set()
     async for record in archive.sessions(scope):
         await grapher.project(record.key, anew=True)
-        known.add(record.key.uri)
-    lost = [o for o in await grapher.graph.origins(scope) if (uri := session_uri(o)) is not None and uri not in known]
-    await grapher.graph.drop(scope, lost)
+    await grapher.graph.drop(scope, await orphans_in_graph(archive, grapher.graph, tenant_id))
     await replay(archive, grapher.graph, tenant_id)

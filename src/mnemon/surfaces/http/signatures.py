@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import time
 from collections import deque
@@ -10,14 +9,10 @@ from collections import deque
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mnemon.contracts.errors import Unauthenticated
+from mnemon.logic.signing import sign
 from mnemon.surfaces.http.errors import refusal
 
 WINDOW_S = 300.0
-
-
-def sign(secret: str, moment: str, path: bytes, body: bytes) -> str:
-    """Hex HMAC-SHA256 over `{ts}.{path}.{raw body}`; the path as it stands in the request line, without the query."""
-    return hmac.new(secret.encode(), moment.encode() + b"." + path + b"." + body, hashlib.sha256).hexdigest()
 
 
 class Signatures:
