@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +78,34 @@ async def alternate(rounds: int, *works: Callable[[int], Awaitable[None]]) -> li
             await work(i)
             kept.append(time.perf_counter() - begun)
     return times
+
+
+def crash_safe_write(folder: Path, name: str, content: bytes) -> None:
+    """The least that makes one small file survive a power cut, all of it or nothing."""
+    temporary = folder / f"{name}.tmp"
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(folder / name)
+    handle = os.open(folder, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+@contextmanager
+def beside(*arguments: str) -> Iterator[None]:
+    """Another Python at work from its first line of output on, until this is over."""
+    child = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        child.stdout.readline()
+        yield
+        assert child.poll() is None, "the process beside this one died"
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
 
 
 def peak_mb() -> float:

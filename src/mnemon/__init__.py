@@ -6,6 +6,7 @@ from mnemon.contracts.turns import Span, Turn
 from mnemon.engine.config import Config
 from mnemon.engine.memory import AsyncMemory
 from mnemon.engine.sync import Memory
+from mnemon.surfaces import tools
 
-__all__ = ["AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors"]
+__all__ = ["AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors", "tools"]
 __version__ = "0.1.0"

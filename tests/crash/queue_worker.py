@@ -8,9 +8,12 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from mnemon.contracts.errors import NotFound
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Queue
 from mnemon.drivers.liveness import worker_id
@@ -24,9 +27,10 @@ class SystemClock:
 
 
 def open_queue(driver: str, root: Path, step: Callable[[str], None]) -> Queue:
+    options: dict[str, Any] = {"backoff_s": 0.01, "backoff_cap_s": 0.05, "failed_kept": 2, "step": step}
     if driver == "fs":
-        return FsQueue(root / "queue", SystemClock(), backoff_s=0.01, backoff_cap_s=0.05, step=step)
-    return SqliteQueue(root / "queue.db", SystemClock(), backoff_s=0.01, backoff_cap_s=0.05, step=step)
+        return FsQueue(root / "queue", SystemClock(), **options)
+    return SqliteQueue(root / "queue.db", SystemClock(), **options)
 
 
 def killer(step: str, hit: int) -> Callable[[str], None]:
@@ -73,7 +77,8 @@ async def work(driver: str, root: Path, run: str, step: str, hit: int, alone: bo
             elif chance.random() < 0.3:
                 failed = await queue.fail(job_id, "by chance", retryable=chance.random() < 0.7)
                 if failed.status == "failed" and chance.random() < 0.7:
-                    await queue.retry(job_id)
+                    with suppress(NotFound):  # set aside
+                        await queue.retry(job_id)
             else:
                 say("finishing", job_id)
                 await queue.done(job_id)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemon.contracts.jobs import JobStatus
+from mnemon.contracts.jobs import Job, JobStatus
 from mnemon.contracts.ports import Queue
 from mnemon.drivers.queue import fs, sqlite
 
@@ -104,7 +104,8 @@ async def check(driver: str, root: Path, said: Said) -> None:
     listed = [job.job_id for job in await queue.list(limit=10**6)]
     assert len(listed) == len(set(listed)), "a job is there twice"
     there = set(listed)
-    assert said.put - said.finishing <= there, "an acknowledged job is lost"
+    aside = {job.job_id for job in await queue.set_aside(10**6)}
+    assert said.put - said.finishing <= there | aside, "an acknowledged job is lost"
     assert not said.finished & there, "a finished job came back"
     assert not said.back_from_the_dead, "a finished job was claimed again"
     assert there <= said.putting, "a job nobody put"
@@ -115,17 +116,19 @@ async def check(driver: str, root: Path, said: Said) -> None:
 
 
 async def drain(driver: str, root: Path) -> None:
-    """What is left can be claimed, each job once."""
+    """What is left can be claimed, each job once, each lane in its order."""
     queue = open_later(driver, root)
     for job in await queue.list(JobStatus.FAILED, limit=10**6):
         await queue.retry(job.job_id)
-    expected = sorted(job.job_id for job in await queue.list(limit=10**6))
-    got: list[str] = []
+    expected = await queue.list(limit=10**6)
+    got: list[Job] = []
     while taken := await queue.claim("drain", limit=50):
         for job in taken:
-            got.append(job.job_id)
+            got.append(job)
             await queue.done(job.job_id)
-    assert sorted(got) == expected
+    assert sorted(job.job_id for job in got) == sorted(job.job_id for job in expected)
+    for lane in {job.lane for job in expected} - {""}:
+        assert [j.job_id for j in got if j.lane == lane] == [j.job_id for j in expected if j.lane == lane]
     assert await queue.list() == []
     await queue.close()
 

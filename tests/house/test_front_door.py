@@ -11,11 +11,12 @@ import mnemon
 from mnemon.contracts import errors
 from mnemon.contracts.errors import MnemonError
 from mnemon.engine.bound import AsyncBoundMemory
+from mnemon.engine.cognitive import AsyncCognitive
 from mnemon.engine.graph import AsyncGraphView
 from mnemon.engine.memory import AsyncMemory
-from mnemon.engine.sync import BoundMemory, GraphView, Memory
+from mnemon.engine.sync import BoundMemory, Cognitive, GraphView, Memory
 
-PROMISED = {"AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors"}
+PROMISED = {"AsyncMemory", "Config", "Memory", "Scope", "Span", "Turn", "errors", "tools"}
 
 
 def test_the_front_door_lists_what_it_promises() -> None:
@@ -37,7 +38,13 @@ def public(cls: type) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("sync", "asynchronous"), [(Memory, AsyncMemory), (BoundMemory, AsyncBoundMemory), (GraphView, AsyncGraphView)]
+    ("sync", "asynchronous"),
+    [
+        (Memory, AsyncMemory),
+        (BoundMemory, AsyncBoundMemory),
+        (GraphView, AsyncGraphView),
+        (Cognitive, AsyncCognitive),
+    ],
 )
 def test_both_faces_have_the_same_methods_and_signatures(sync: type, asynchronous: type) -> None:
     assert public(sync).keys() == public(asynchronous).keys()

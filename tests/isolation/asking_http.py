@@ -95,6 +95,8 @@ class Examination:
             *[self._search] * 3,
             self._search_by_names,
             *[self._retrieval] * 2,
+            *[self._chat_events] * 2,
+            self._chat_profiles,
             self._history,
             self._events,
             self._event,
@@ -288,6 +290,39 @@ class Examination:
         answer = await self._knock.post(visitor, "/v1/retrieval", body)
         self._judge(visitor, f"{strategy} {query!r}", answer, self._said(asker) | seen_of(self._town.entries, asker))
         self.found[strategy] += len(marks(answer.text))
+
+    # --- the chat tools
+
+    def _in_chat(self, visitor: Visitor) -> set[str]:
+        """In a group what belongs to it, in private what is the person's; nothing that is public or for a product."""
+        group, user = visitor.caller.group, str(visitor.caller.user)
+        return self._said(
+            Asker(Holder(visitor.tenant, holds=frozenset({f"u:{user}" if group is None else f"g:{group}"})))
+        )
+
+    async def _chat_events(self, visitor: Visitor) -> None:
+        """Whomever the targets name, they only take away; with a person's own, no more than both."""
+        told = self._told(visitor)
+        targets = self._rng.choice(({}, {"target_user_id": told.key.owner.id}, {"target_group_id": told.key.owner.id}))
+        private = self._rng.random() < 0.3
+        may = self._said(visitor.asker) if private else self._in_chat(visitor)
+        body = {"query": self._rng.choice(QUESTIONS), "top_k": 200, "include_private": private, "user_id": "alice"}
+        for door in ("search_events", "context"):
+            asked = {**body, **targets} if door == "search_events" else body
+            answer = await self._knock.post(visitor, f"/v1/cognitive/{door}", asked)
+            self._judge(visitor, f"{door} {targets}", answer, may)
+
+    async def _chat_profiles(self, visitor: Visitor) -> None:
+        """By the name of anybody."""
+        told = self._told(visitor)
+        may = self._in_chat(visitor)
+        answer = await self._knock.post(visitor, "/v1/cognitive/search_profiles", {"query": "Momo", "top_k": 200})
+        self._judge(visitor, "whose profile fits", answer, may)
+        kind = "group" if told.written.owner.startswith("g:") else "user"
+        at = f"/v1/cognitive/profiles/{kind}/{quote(told.key.owner.id, safe='')}"
+        for door, query in (("", {}), ("/history", {}), ("/diff", {"from_version": 1})):
+            answer = await self._knock.get(visitor, at + door, **query)
+            self._judge(visitor, f"profile{door} of {told.key.owner}", answer, may)
 
     # --- the graph
 

@@ -83,6 +83,7 @@ class Meddling:
             visitor, told, entry, item = self._pair()
             attempts = {
                 **self._with_words(visitor, told),
+                **self._with_chats(visitor, told),
                 **self._with_entries(visitor, entry),
                 **self._with_graph(visitor, item),
                 **self._at_ports(visitor, told),
@@ -116,6 +117,23 @@ class Meddling:
             tries["tell another tenant"] = post(
                 visitor, "/v1/sessions", session, **{"X-Tenant-ID": whose.tenant.encode()}
             )
+        return tries
+
+    def _with_chats(self, visitor: Visitor, told: Told) -> Attempts:
+        """Telling of somebody else's turn, by headers or in the body, and taking their profile back."""
+        post, owner = self._knock.post, told.key.owner
+        kind = "group" if told.written.owner.startswith("g:") else "user"
+        turn = {"request_id": "planted", "end_seq": 1, "new_info": "mine now"}
+        tries = {
+            "end a turn": post(visitor, "/v1/end", turn, **{kind: owner.id.encode()}),
+            "end a turn of": post(visitor, "/v1/end", {**turn, f"{kind}_id": owner.id}),
+            "end a turn in another tenant": post(visitor, "/v1/end", turn, **{"X-Tenant-ID": b"another tenant"}),
+            "roll a profile back": post(
+                visitor, f"/v1/cognitive/profiles/{kind}/{quote(owner.id, safe='')}/rollback", {"version": 1}
+            ),
+        }
+        if kind == "user":
+            tries["speak as"] = post(visitor, "/v1/end", {**turn, "sender_id": owner.id})
         return tries
 
     def _with_entries(self, visitor: Visitor, row: Row) -> Attempts:
@@ -219,7 +237,7 @@ class Meddling:
         for _ in range(rounds):
             visitor, told, entry, item = self._pair()
             for what, there, nowhere, ask in self._questions(visitor, told, entry, item):
-                one, other = [_but_for(await ask(id_), id_) for id_ in (there, nowhere)]
+                one, other = [but_for(await ask(id_), id_) for id_ in (there, nowhere)]
                 self._tally.refused(visitor, f"tell {there!r} from {nowhere!r} by {what}: {one} {other}", one == other)
 
     def _questions(self, visitor: Visitor, told: Told, entry: Row, item: Row) -> Sequence[tuple[str, str, str, Ask]]:
@@ -295,7 +313,7 @@ def _place(told: Told) -> NodeKey:
     return key_at(told.tenant, told.key.owner, told.nodes[0])
 
 
-def _but_for(answer: httpx.Response, id_: str) -> tuple[object, ...]:
+def but_for(answer: httpx.Response, id_: str) -> tuple[object, ...]:
     """All of an answer but the id that was asked for, and what is different each time."""
     headers = {k: v for k, v in answer.headers.items() if k not in ("x-request-id", "content-length")}
     return answer.status_code, headers, answer.text.replace(in_json(id_), "…")

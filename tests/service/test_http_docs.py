@@ -28,18 +28,22 @@ def test_the_curl_lines_work(page: str, tmp_path: Path) -> None:
     curl, bash = shutil.which("curl"), shutil.which("bash")
     if curl is None or bash is None:
         pytest.skip("needs curl and bash on the PATH")
-    start, use = [code for language, code in _BLOCK.findall(page) if language == "sh"]
+    start, use, bot = [code for language, code in _BLOCK.findall(page) if language == "sh"]
     made = next(line for line in start.splitlines() if line.startswith("mnemon token create"))
     token = mnemon(*made.split("#")[0].split()[1:], home=tmp_path)
     with running(tmp_path) as service:
         env = {**os.environ, "TOKEN": token, "MNEMON": service.url}
-        script = use.replace("curl -sS", "curl -sS --fail-with-body -w '\\n'")
+        script = (use + bot).replace("curl -sS", "curl -sS --fail-with-body -w '\\n'")
         done = subprocess.run(
             [bash, "-euo", "pipefail", "-c", script], capture_output=True, text=True, env=env, check=False, timeout=120
         )
         assert done.returncode == 0, done.stdout + done.stderr
         answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(answers) == use.count("curl -sS")
+    assert len(answers) == (use + bot).count("curl -sS")
+    *answers, ended, context, tools = answers
+    assert ended["status"] == "queued"
+    assert context["tokens"] >= 0
+    assert tools["tools"][0]["function"]["name"] == "end"
     written, asked, _, words, receipt, found, _, history, entities, claims, forgotten = answers
     assert written["status"] == "ok"
     assert "I don't eat spicy food any more." in json.dumps(asked)

@@ -151,11 +151,20 @@ def test_demo_runs_without_anything(home: Path) -> None:
     assert shown["verified"] is True
     assert all(shown["answers"][q] for q in ("花生", '"late train"'))
     assert [c["statement"] for s in shown["sessions"] for c in s["superseded"]] == ["林很喜欢吃辣"]
+    chat = shown["chat"]
+    assert chat["ended"] == ["queued"] * 3
+    assert 'entity_type: user\nentity_id: "1001"\nname: "林岚"' in chat["profile"]
+    assert all(answer["found"] and not answer["elsewhere"] for answer in chat["answers"].values())
+    (moved,) = chat["answers"]["林岚搬到哪里了？"]["found"]
+    assert "林岚2026-02-20搬到杭州了" in moved["text"]
+    assert moved["words"] == ["@小忆 我昨天搬到杭州了，有没有近一点的路线？"]
     text = run(home.with_name("two"), "demo").output
     assert "我对花生过敏，一点都不能碰。" in text
     assert "changed: 林很喜欢吃辣 (held from 2026-01-11 to 2026-03-09" in text
     assert "the assistant's words prove nothing" in " ".join(text.split())
     assert "content.md" in text
+    assert "林岚2026-02-28才有空" in text
+    assert text.count("the same in another group: nothing found") == 3
     assert "the same ids and scores" in " ".join(text.split())
 
 

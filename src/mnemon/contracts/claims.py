@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mnemon.contracts.chats import Occasion
 from mnemon.contracts.governance import Governance, Kind, Status
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
@@ -44,7 +45,8 @@ class ToolStats(BaseModel):
 
 class Claim(BaseModel):
     """`valid_from` is when it began to hold (or was said), `recorded_at` when we learnt it. `dedup_key` names what it
-    is about: of two claims with the same one, only one can hold at a time."""
+    is about: of two claims with the same one, only one can hold at a time. `about` is whom a line of a profile tells of
+    (`user:…`) where that is not the owner himself; `occasion` is what is known of the bot's turn it comes from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -81,6 +83,8 @@ class Claim(BaseModel):
     repeats: str = ""
     corrected_from: str = ""
     tool: ToolStats | None = None
+    about: str = ""
+    occasion: Occasion | None = None
     provider: str = ""
     model: str = ""
     prompt_version: str = ""

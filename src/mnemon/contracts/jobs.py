@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 MAX_LOST = 10
 
 
+Outcome = Literal["done", "retry", "failed"]
+
+
 class JobKind(StrEnum):
     DIGEST = "digest"
+    END = "end"
     INDEX = "index"
     RELATION = "relation"
     DELETE = "delete"
@@ -50,7 +54,27 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
+    """`set_aside`: failed jobs beyond those the queue keeps at hand; whole, but out of the way."""
+
     pending: int
     claimed: int
     failed: int
     oldest_pending_at: datetime | None = None
+    set_aside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How one try at a job ended, for whoever counts or raises an alarm.
+
+    `attempts` are the tries that went wrong, this one included; `waited_s` is the time from put to claim.
+    """
+
+    job_id: str
+    kind: JobKind
+    tenant_id: str
+    outcome: Outcome
+    seconds: float
+    attempts: int
+    waited_s: float
+    error: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
 from mnemon.contracts.graph import GraphAsk, GraphEdge, GraphItem, GraphPage, Saying
-from mnemon.contracts.jobs import Job, JobStatus, QueueStats
+from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
@@ -104,8 +104,15 @@ class Queue(Holds, Protocol):
         """Store jobs durably and return how many were new. With `claim_by` they start as claimed by that worker."""
         ...
 
-    async def claim(self, worker: str, limit: int = 100, lease: timedelta = timedelta(minutes=5)) -> list[Job]:
-        """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts."""
+    async def claim(
+        self,
+        worker: str,
+        limit: int = 100,
+        lease: timedelta = timedelta(minutes=5),
+        kinds: Collection[JobKind] | None = None,
+    ) -> list[Job]:
+        """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts. Jobs of
+        other `kinds` wait on, and so does what comes after them in their lane."""
         ...
 
     async def recover(self) -> int:
@@ -114,7 +121,15 @@ class Queue(Holds, Protocol):
 
     async def get(self, job_id: str) -> Job | None: ...
 
-    async def list(self, status: JobStatus | None = None, limit: int = 100) -> list[Job]: ...
+    async def set_aside(self, limit: int = 100) -> list[Job]:
+        """Failed jobs, oldest first, that went out of the way of newer ones; nothing but `drop` removes them."""
+        ...
+
+    async def list(
+        self, status: JobStatus | None = None, limit: int = 100, kinds: Collection[JobKind] | None = None
+    ) -> list[Job]:
+        """In the order they were put."""
+        ...
 
     async def retry(self, job_id: str) -> Job:
         """A failed job, once more from the start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mnemon.contracts.chats import HistorianStatus
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import Rejected, WriteResult
 from mnemon.contracts.jobs import QueueStats
@@ -154,6 +155,29 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedSummary:
+    """A record that was left out: which one (the first is 1), why, and how it begins."""
+
+    number: int
+    why: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SummariesResult:
+    """What came of an older bot's summaries; of a dry run, what would. `chats` counts the records of each chat, `first`
+    shows the first of them. `already_there` is known only where the memory was asked."""
+
+    records: int
+    queued: int
+    already_there: int
+    skipped: tuple[SkippedSummary, ...]
+    chats: dict[str, int]
+    first: tuple[str, ...]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     home: str
     tenants: int
@@ -169,3 +193,4 @@ class Status:
     nodes: int = 0
     building: str | None = None
     warnings: tuple[str, ...] = ()
+    historian: HistorianStatus | None = None

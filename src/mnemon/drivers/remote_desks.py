@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from string import Formatter
 from typing import Any
@@ -12,6 +13,16 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_json, to_jsonable_python
 
+from mnemon.contracts.chats import (
+    ChatContext,
+    EndCall,
+    EndResult,
+    EventHit,
+    Profile,
+    ProfileDiff,
+    ProfileHit,
+    ProfileVersion,
+)
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.graph import Entity, Event, Evidence, GraphPage, PendingEquiv, TimeSlice
@@ -22,6 +33,7 @@ from mnemon.contracts.results import ClaimPage, ForgetReceipt, Message, MessageH
 from mnemon.contracts.scope import Owner, Scope
 from mnemon.drivers.service import ServiceClient
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HEADERS = {"u": "X-User-ID", "p": "X-Product-ID", "g": "X-Group-ID", "a": "X-Agent-ID"}
 
 
@@ -65,6 +77,9 @@ def _page(kind: type[Any]) -> Callable[[bytes], GraphPage]:
 _DURING = ("since", "until", "limit", "cursor")
 _TOOLS = "/v1/messages"
 _GRAPH = "/graph/v0"
+_CHATS = "/v1/cognitive"
+_OF = f"{_CHATS}/profiles/{{entity_type}}/{{entity_id}}"
+_WHOSE = ("entity_type", "entity_id")
 
 MESSAGES = {
     "messages_list": Route(
@@ -123,6 +138,21 @@ GRAPH = {
     "approve": Route("POST", f"{_GRAPH}/pending_equivs/{{id}}/approve", ("id",), _of(PendingEquiv)),
     "reject": Route("POST", f"{_GRAPH}/pending_equivs/{{id}}/reject", ("id",), _of(PendingEquiv)),
 }
+CHATS = {
+    "get_profile": Route("GET", _OF, _WHOSE, _of(Profile)),
+    "search_profiles": Route("POST", f"{_CHATS}/search_profiles", ("query", *_WHOSE, "top_k"), _row(ProfileHit)),
+    "profile_history": Route("GET", f"{_OF}/history", _WHOSE, _row(ProfileVersion)),
+    "profile_diff": Route("GET", f"{_OF}/diff", (*_WHOSE, "from_version", "to_version"), _of(ProfileDiff)),
+    "rollback_profile": Route("POST", f"{_OF}/rollback", (*_WHOSE, "version"), _of(Profile)),
+}
+_END = Route("POST", "/v1/end", (), _of(EndResult))
+_EVENTS = Route(
+    "POST",
+    f"{_CHATS}/search_events",
+    ("query", "target_user_id", "target_group_id", "top_k", "time_from", "time_to"),
+    _row(EventHit),
+)
+_CONTEXT = Route("POST", f"{_CHATS}/context", ("query", "top_k", "max_tokens"), _of(ChatContext))
 _TELL = Route("POST", f"{_GRAPH}/upsert", (), _of(GraphReceipt))
 _SEARCH = Route("POST", "/search", ("query", "topk", "filters", "graph_params"), _of(SearchResult))
 _FORGET = Route("POST", "/v1/forget", ("what", "session_id", "claim_id", "words"), _of(ForgetReceipt))
@@ -173,6 +203,30 @@ class RemoteGraph(RemoteDesk):
         return await self._send(_TELL, _plain(batch), headers_of(scope))
 
 
+class RemoteChats(RemoteDesk):
+    async def end(self, tenant_id: str, call: EndCall) -> EndResult:
+        """It was checked here, and is meant."""
+        body = call.model_dump(mode="json", exclude_defaults=True, exclude={"queued_at"}) | {"force": True}
+        ended: EndResult = await self._send(_END, body, {"X-Tenant-ID": tenant_id})
+        return ended
+
+    async def context(
+        self, scope: Scope, query: str, user_id: str, group_id: str, top_k: int, max_tokens: int
+    ) -> ChatContext:
+        """In a group the person is not part of the scope, but has a profile there."""
+        body = {"query": query, "top_k": top_k, "max_tokens": max_tokens, **_private(scope)}
+        made: ChatContext = await self._send(_CONTEXT, body, {**headers_of(scope), "X-User-ID": user_id})
+        return made
+
+    async def search_events(self, scope: Scope, *asked: Any) -> tuple[EventHit, ...]:
+        *given, since_ms, until_ms = asked
+        found: tuple[EventHit, ...] = await self._ask(_EVENTS, scope, *given, _iso(since_ms), _iso(until_ms))
+        return found
+
+    async def _ask(self, route: Route, scope: Scope, *args: Any, **named: Any) -> Any:
+        return await super()._ask(route, scope, *args, **named, **_private(scope))
+
+
 class RemoteEntries(RemoteDesk):
     async def bring_up(self, tenant_id: str) -> None:
         """The service keeps its own index."""
@@ -196,6 +250,15 @@ def headers_of(scope: Scope) -> dict[str, str]:
     """Who asks, for a service whose token does not say it."""
     named = {kind: name for kind, _, name in (p.partition(":") for p in sorted(scope.principals)) if name}
     return {"X-Tenant-ID": scope.tenant_id} | {_HEADERS[kind]: name for kind, name in named.items()}
+
+
+def _private(scope: Scope) -> dict[str, bool]:
+    """In a group, are the person's own memories to be seen as well?"""
+    return {"include_private": True} if {"u", "g"} <= {p.partition(":")[0] for p in scope.principals} else {}
+
+
+def _iso(ms: int | None) -> str | None:
+    return None if ms is None else (_EPOCH + timedelta(milliseconds=ms)).isoformat()
 
 
 def _is_said(value: Any) -> bool:

@@ -10,9 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+from mnemon.contracts.cognitive import AlertsConfig
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
+from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
 from mnemon.drivers.liveness import worker_id
+from mnemon.drivers.webhook import Webhook
 from mnemon.engine.clock import SystemClock
 from mnemon.engine.config import Config, EmbedderConfig
 from mnemon.engine.models import LlmChoice, Models
@@ -30,6 +33,11 @@ from mnemon.pipelines.govern.sweeping import Sweeper
 from mnemon.pipelines.graph.outside import Outside
 from mnemon.pipelines.graph.projection import Grapher
 from mnemon.pipelines.graph.reading import GraphReader
+from mnemon.pipelines.historian.alerting import Alerts
+from mnemon.pipelines.historian.desk import ChatDesk
+from mnemon.pipelines.historian.digesting import Historian
+from mnemon.pipelines.historian.ending import Ender
+from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.messages import MessageTools
 from mnemon.pipelines.replicas import Replicas
@@ -71,8 +79,11 @@ def _assemble(
     clock: Clock,
     for_rebuild: bool,
 ) -> Parts:
+    alerts = _alerts(config.cognitive.alerts)
     made, warnings = _embedder(config.embedder, embedder, home)
-    archive: Archive = driver("archive", "fs")(home, clock, revisions_kept=config.revisions_kept)
+    historian = config.cognitive.historian
+    kept = {Shelf.PROFILE: historian.profile_revision_keep}
+    archive: Archive = driver("archive", "fs")(home, clock, revisions_kept=config.revisions_kept, kept_of=kept)
     index = _index(config, home, made, for_rebuild)
     queue = _queue(config, home, clock)
     indexer = Indexer(archive, index, made)
@@ -86,6 +97,7 @@ def _assemble(
     committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
     keeper = ClaimKeeper(archive, index, replicas, clock)
     entries = EntryWriter(Follower(archive, index, made, graph), clock)
+    ender = Ender(queue, historian.job_max_retries)
     grace = timedelta(seconds=config.governance.grace_seconds)
     parts: Parts
 
@@ -115,6 +127,13 @@ def _assemble(
         nodes=NodeKeeper(archive, queue, replicas, worker),
         forgetter=Forgetter(archive, index, queue, made, keeper, clock, worker),
         sweeper=Sweeper(archive, index, replicas, keeper, entries, clock, grace),
+        chats=ChatDesk(ender, archive, index, made, keeper, replicas, clock, config.cognitive.query),
+        historian=Historian(
+            archive, index, replicas, placer, clock, config.quotas, historian.rewrite_max_retry, own_asker, alerts.tell
+        ),
+        alerts=alerts,
+        watch=Watch(queue, clock, alerts, config.cognitive.alerts),
+        redactor=redactor(config) if config.redact else None,
         models=models,
         llm=llm,
         warnings=warnings,
@@ -157,6 +176,13 @@ def _queue(config: Config, home: Path, clock: Clock) -> Queue:
     if config.queue_url not in places:
         raise InvalidArgument(f"queue_url must be one of {', '.join(places)}", field="queue_url")
     return cast(Queue, driver("queue", config.queue_url)(places[config.queue_url], clock))
+
+
+def _alerts(config: AlertsConfig) -> Alerts:
+    alerts = Alerts(config.repeat_seconds)
+    if config.webhook:
+        alerts.on(Webhook(config.webhook).post)
+    return alerts
 
 
 def redactor(config: Config) -> Redactor:

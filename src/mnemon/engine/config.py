@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from mnemon.contracts.cognitive import CognitiveConfig
 from mnemon.contracts.commits import ArchiveConfig, CommitConfig, DedupConfig, PipelineConfig
 from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.nodes import REVISIONS_KEPT
@@ -110,11 +111,13 @@ class Config:
     governance: GovernanceConfig = field(default_factory=GovernanceConfig)
     quotas: Quotas = field(default_factory=Quotas)
     service: ServiceConfig = field(default_factory=ServiceConfig)
+    cognitive: CognitiveConfig = field(default_factory=CognitiveConfig)
 
     @classmethod
     def load(cls, path: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
         """A TOML file (tables `[embedder]`, `[llm]`, `[denoise]`, `[archive]`, `[pipeline]`, `[dedup]`, `[commit]`,
-        `[governance]`, `[quotas]`, `[service]`), then `MNEMON_…` variables over it."""
+        `[governance]`, `[quotas]`, `[service]`, `[cognitive]` and those within it), then `MNEMON_…` variables over it.
+        A key under `[cognitive.embedding]` makes that the embedder."""
         table: dict[str, Any] = {}
         if path is not None:
             try:
@@ -123,8 +126,12 @@ class Config:
                 raise NotFound(f"there is no configuration file {path}", field="config") from None
             except tomllib.TOMLDecodeError as error:
                 raise InvalidArgument(f"{path}: {error}", field="config") from None
-        config = _fill(cls(), table, "")
+        config = _with_embedding(_fill(cls(), table, ""))
         return _from_environment(config, os.environ if env is None else env)
+
+
+def _truth(text: str) -> bool:
+    return text.lower() in ("1", "true", "yes", "on")
 
 
 _ENVIRONMENT: dict[str, tuple[str, Callable[[str], object]]] = {
@@ -139,7 +146,9 @@ _ENVIRONMENT: dict[str, tuple[str, Callable[[str], object]]] = {
     "MNEMON_LLM_API_KEY": ("llm.api_key", str),
     "MNEMON_LLM_BASE_URL": ("llm.base_url", str),
     "MNEMON_SIGNING_SECRET": ("service.signing_secret", str),
-    "MNEMON_REDACT": ("redact", lambda text: text.lower() in ("1", "true", "yes", "on")),
+    "MNEMON_COGNITIVE_ENABLED": ("cognitive.enabled", _truth),
+    "MNEMON_COGNITIVE_WEBHOOK": ("cognitive.alerts.webhook", str),
+    "MNEMON_REDACT": ("redact", _truth),
 }
 
 # provider, its key, its URL: as the providers' own tools read them, in the order they are looked at.
@@ -169,15 +178,23 @@ def _fill(target: T, table: dict[str, Any], prefix: str) -> T:
     return replace(target, **changes)
 
 
+def _with_embedding(config: ConfigT) -> ConfigT:
+    own = config.cognitive.embedding
+    if not own.api_key:
+        return config
+    chosen = replace(config.embedder, provider="openai", model=own.model, api_key=own.api_key, base_url=own.api_url)
+    return replace(config, embedder=chosen)
+
+
 def _from_environment(config: ConfigT, env: Mapping[str, str]) -> ConfigT:
     for variable, (place, read) in _ENVIRONMENT.items():
         if variable in env:
-            outer, _, inner = place.rpartition(".")
-            value = read(env[variable])
-            if outer:
-                config = replace(config, **{outer: replace(getattr(config, outer), **{inner: value})})
-            else:
-                changes: dict[str, Any] = {inner: value}
-                config = replace(config, **changes)
+            config = _put(config, place.split("."), read(env[variable]))
     accounts = tuple(Account(provider, env[key], env.get(url, "")) for provider, key, url in _USUAL if env.get(key))
     return replace(config, llm=replace(config.llm, accounts=accounts))
+
+
+def _put(target: T, place: Sequence[str], value: object) -> T:
+    name, *inner = place
+    changes: dict[str, Any] = {name: _put(getattr(target, name), inner, value) if inner else value}
+    return replace(target, **changes)

@@ -16,7 +16,9 @@ from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice
 from mnemon.engine.parts import Parts
 from mnemon.engine.remote import Service, build_remote
+from mnemon.engine.rounds import Rounds
 from mnemon.logic.hints import hint
+from mnemon.pipelines.historian.watching import LOOK_EVERY_S
 from mnemon.pipelines.index.worker import Worker
 
 
@@ -63,18 +65,27 @@ class OpenMemory:
         return self._parts
 
     def _make_worker(self) -> Worker:
-        """A worker for this memory's jobs, who also sweeps."""
+        """A worker for this memory's jobs, who also makes its rounds."""
         parts = self._parts
-        every_s = parts.config.governance.sweep_interval_seconds
-        return Worker(parts.queue, parts.handlers, parts.worker, parts.sweeper.sweep_all, every_s)
+        settings = parts.config
+        return Worker(
+            parts.queue,
+            parts.handlers,
+            parts.worker,
+            Rounds(parts).go,
+            min(LOOK_EVERY_S, settings.governance.sweep_interval_seconds),
+            settings.cognitive.historian.concurrency,
+            parts.watch.settled,
+        )
 
     def _open(self) -> Parts:
         if self._closed:
             raise InvalidArgument("this memory is closed", field="memory")
         parts = self._parts
         if self._working is None and parts.config.background_worker and not self._for_rebuild:
-            self._worker = Worker(parts.queue, parts.handlers, parts.worker)
-            self._working = asyncio.create_task(self._worker.run(parts.config.poll_interval_seconds))
+            self._worker = self._make_worker()
+            pause = min(parts.config.poll_interval_seconds, parts.config.cognitive.historian.poll_interval_seconds)
+            self._working = asyncio.create_task(self._worker.run(pause))
         return parts
 
     def _elsewhere(self, memory_api: Mapping[str, Any]) -> Self:
@@ -111,7 +122,7 @@ class OpenMemory:
                 await self._working
         await self._parts.models.close_all()
         parts = self._parts
-        for part in (parts.queue, parts.index, parts.graph, parts.embedder, parts.archive):
+        for part in (parts.alerts, parts.queue, parts.index, parts.graph, parts.embedder, parts.archive):
             await part.close()
         if self._parts.service is not None:
             await self._parts.service.close()

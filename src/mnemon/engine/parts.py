@@ -6,11 +6,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mnemon.contracts.chats import EndCall
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Likeness, Queue
 from mnemon.drivers.service import ServiceClient
 from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice, Models, budget
+from mnemon.logic.chats import mask_call
+from mnemon.logic.redaction import Redactor
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.entries.finding import EntrySearch
 from mnemon.pipelines.entries.writing import EntryWriter
@@ -20,6 +23,10 @@ from mnemon.pipelines.govern.nodes import NodeKeeper
 from mnemon.pipelines.govern.sweeping import Sweeper
 from mnemon.pipelines.graph.outside import Outside
 from mnemon.pipelines.graph.reading import GraphReader
+from mnemon.pipelines.historian.alerting import Alerts
+from mnemon.pipelines.historian.desk import ChatDesk
+from mnemon.pipelines.historian.digesting import Historian
+from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.worker import Handler
 from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
@@ -54,6 +61,11 @@ class Parts:
     nodes: NodeKeeper
     forgetter: Forgetter
     sweeper: Sweeper
+    chats: ChatDesk
+    historian: Historian
+    alerts: Alerts
+    watch: Watch
+    redactor: Redactor | None
     models: Models
     llm: LlmChoice | None
     warnings: tuple[str, ...]
@@ -69,10 +81,16 @@ class Parts:
         concurrency = self.config.pipeline.extraction_concurrency
         return Asker(chosen.model, budget(self.config.llm), chosen.byok, concurrency)
 
+    def masked(self, call: EndCall) -> EndCall:
+        """A bot's turn without what nobody should keep, where that is asked for: before it is written anywhere."""
+        return mask_call(call, self.redactor) if self.redactor else call
+
     @property
     def handlers(self) -> dict[JobKind, Handler]:
-        """Who does which jobs."""
+        """Who does which jobs. What nobody does here waits."""
+        chats: dict[JobKind, Handler] = {JobKind.END: self.historian.digest} if self.config.cognitive.enabled else {}
         return {
+            **chats,
             JobKind.DIGEST: self.writer.resume,
             JobKind.INDEX: self._index,
             JobKind.RELATION: self._index,

@@ -19,11 +19,13 @@ from mnemon.contracts.ports import Archive, Clock, Holds, Likeness, Replicator
 from mnemon.contracts.retrieval import RetrievalResult
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.remote_desks import (
+    CHATS,
     CLAIMS,
     ENTRIES,
     GRAPH,
     MESSAGES,
     NODES,
+    RemoteChats,
     RemoteClaims,
     RemoteDesk,
     RemoteEntries,
@@ -33,6 +35,7 @@ from mnemon.drivers.remote_desks import (
 )
 from mnemon.drivers.remote_writing import RemoteHolds, RemoteLikeness, RemoteReplicas
 from mnemon.drivers.service import ServiceClient
+from mnemon.engine.build import redactor
 from mnemon.engine.clock import SystemClock
 from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice, Models
@@ -104,6 +107,7 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
         "entry_search": entries,
         "graphs": graph,
         "outside": graph,
+        "chats": RemoteChats(client, CHATS),
     }
     parts = Parts(
         home=Path(service.base_url),
@@ -120,6 +124,10 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
         writer=SessionWriter(archive, holds, replicas, committer, clock, worker, own_asker),
         retriever=Retriever(_Finder(client)),
         sweeper=elsewhere,
+        historian=elsewhere,
+        alerts=elsewhere,
+        watch=elsewhere,
+        redactor=redactor(config) if config.redact else None,
         models=models,
         llm=llm,
         warnings=(),

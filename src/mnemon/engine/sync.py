@@ -16,12 +16,14 @@ from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Scope
 from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.build import EmbedderChoice
+from mnemon.engine.cognitive import AsyncCognitive
 from mnemon.engine.config import Config
 from mnemon.engine.entries import AsyncEntries
 from mnemon.engine.graph import AsyncGraphView
 from mnemon.engine.memory import AsyncMemory
 from mnemon.engine.models import LlmChoice
 from mnemon.engine.parts import Parts
+from mnemon.pipelines.historian.alerting import Hook
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,6 +140,19 @@ class BoundEntries(_Bound[AsyncEntries]):
     history = _bound_door(AsyncEntries.history)
 
 
+class Cognitive(_Bound[AsyncCognitive]):
+    """The chat tools of one person or one group: nothing they are asked can reach beyond it. In a group only what
+    belongs to the group is seen, unless `include_private` was asked for."""
+
+    context = _bound_door(AsyncCognitive.context)
+    search_events = _bound_door(AsyncCognitive.search_events)
+    get_profile = _bound_door(AsyncCognitive.get_profile)
+    search_profiles = _bound_door(AsyncCognitive.search_profiles)
+    profile_history = _bound_door(AsyncCognitive.profile_history)
+    profile_diff = _bound_door(AsyncCognitive.profile_diff)
+    rollback_profile = _bound_door(AsyncCognitive.rollback_profile)
+
+
 @dataclass(frozen=True, slots=True)
 class BoundDoors:
     """The bound doors of one scope: nothing they are asked can reach beyond it."""
@@ -211,8 +226,33 @@ class Memory:
     import_archive = _door(AsyncMemory.import_archive)
     run_jobs = _door(AsyncMemory.run_jobs)
     jobs = _door(AsyncMemory.jobs)
+    job = _door(AsyncMemory.job)
+    job_stats = _door(AsyncMemory.job_stats)
     retry_job = _door(AsyncMemory.retry_job)
+    retry_jobs = _door(AsyncMemory.retry_jobs)
     status = _door(AsyncMemory.status)
+
+    end = _door(AsyncMemory.end)
+    chat_context = _door(AsyncMemory.chat_context)
+    search_events = _door(AsyncMemory.search_events)
+    get_profile = _door(AsyncMemory.get_profile)
+    search_profiles = _door(AsyncMemory.search_profiles)
+    profile_history = _door(AsyncMemory.profile_history)
+    profile_diff = _door(AsyncMemory.profile_diff)
+    rollback_profile = _door(AsyncMemory.rollback_profile)
+    import_end_summaries = _door(AsyncMemory.import_end_summaries)
+
+    def on_alert(self, hook: Hook) -> None:
+        """Be told what a person should know: a function, or a coroutine function. It is called where jobs are done, in
+        the loop of this memory; the same kind of alert comes again after `cognitive.alerts.repeat_seconds`."""
+        self._memory.on_alert(hook)
+
+    def cognitive(
+        self, tenant_id: str, user_id: str | None, group_id: str | None = None, *, include_private: bool = False
+    ) -> Cognitive:
+        """The chat tools for one chat: a person's, or, with `group_id`, a group's."""
+        door = self._memory.cognitive(tenant_id, user_id, group_id, include_private=include_private)
+        return Cognitive(self._loop, door, door.scope)
 
     def bind(
         self, tenant_id: str, user_id: str, product_id: str | None = None, group_id: str | None = None

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from mnemon.contracts.chats import HistorianStatus
+from mnemon.contracts.errors import NotFound
 from mnemon.contracts.filters import EVERYTHING, Eq, every
-from mnemon.contracts.jobs import Job, JobStatus
+from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.reports import IndexBatchResult, VerifyReport
 from mnemon.contracts.results import ExportResult, ImportResult, RebuildResult, RepairResult, Status
 from mnemon.contracts.scope import Owner, Scope, checked_id
 from mnemon.engine.addressing import one_of
 from mnemon.engine.opened import OpenMemory
+from mnemon.pipelines.ask import Rules
 from mnemon.pipelines.govern import mending, moving, proof
 from mnemon.pipelines.graph.rebuild import rebuild_graph
+from mnemon.pipelines.historian.alerting import Hook
+from mnemon.pipelines.historian.watching import historian_status
 from mnemon.pipelines.index import rebuild as rebuilding
 from mnemon.pipelines.index.projection import CHUNK, CLAIM
+
+
+def _kinds(kind: JobKind | str | None) -> tuple[JobKind, ...] | None:
+    if kind is None:
+        return None
+    one_of("kind", str(kind), [k.value for k in JobKind])
+    return (JobKind(kind),)
 
 
 class Upkeep(OpenMemory):
@@ -71,15 +86,37 @@ class Upkeep(OpenMemory):
             failed += result.failed
         return IndexBatchResult(claimed, succeeded, failed)
 
-    async def jobs(self, status: JobStatus | str | None = None, limit: int = 100) -> list[Job]:
-        """What waits, what is being done, what failed and why."""
+    async def jobs(
+        self, status: JobStatus | str | None = None, limit: int = 100, kind: JobKind | str | None = None
+    ) -> list[Job]:
+        """What waits, what is being done, what failed and why, in the order it was put."""
         if status is not None:
             one_of("status", str(status), [s.value for s in JobStatus])
-        return await self._open().queue.list(JobStatus(status) if status else None, limit)
+        return await self._open().queue.list(JobStatus(status) if status else None, limit, _kinds(kind))
+
+    async def job(self, job_id: str) -> Job:
+        """One job, wherever it is."""
+        found = await self._open().queue.get(job_id)
+        if found is None:
+            raise NotFound(f"there is no job {job_id}", job_id=job_id)
+        return found
+
+    async def job_stats(self) -> QueueStats:
+        """How many jobs wait, are under way, failed, or are set aside because too many failed."""
+        return await self._open().queue.stats()
 
     async def retry_job(self, job_id: str) -> Job:
         """A failed job, once more from the start."""
         return await self._open().queue.retry(job_id)
+
+    async def retry_jobs(self, kind: JobKind | str | None = None) -> int:
+        """Every failed job, or those of one kind, once more from the start; says how many there were."""
+        queue, again = self._open().queue, 0
+        for job in await queue.list(JobStatus.FAILED, sys.maxsize, _kinds(kind)):
+            with suppress(NotFound):  # dropped meanwhile
+                await queue.retry(job.job_id)
+                again += 1
+        return again
 
     async def status(self, tenant_id: str | None = None) -> Status:
         """What there is, of all tenants or of one, how it is found, and what waits."""
@@ -106,7 +143,20 @@ class Upkeep(OpenMemory):
             queue=await parts.queue.stats(),
             building=info.building,
             warnings=parts.warnings,
+            historian=await self._historian(tenant_id, tenants),
         )
+
+    def on_alert(self, hook: Hook) -> None:
+        """Be told what a person should know: a function, or a coroutine function. It is called where jobs are done, in
+        the loop of this memory; the same kind of alert comes again after `cognitive.alerts.repeat_seconds`."""
+        self._parts.alerts.on(hook)
+
+    async def _historian(self, tenant_id: str | None, tenants: Sequence[str]) -> HistorianStatus:
+        parts = self._parts
+        asker = parts.asker()
+        found = await historian_status(parts.queue, parts.index, parts.clock, tenants, tenant_id)
+        provider = asker.llm_used["provider"] if asker else Rules().provider
+        return replace(found, enabled=parts.config.cognitive.enabled, provider=provider)
 
     async def _entries_of(self, tenant_id: str) -> int:
         return await self._parts.index.count(Scope.steward_of(tenant_id), EVERYTHING)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mnemon.contracts.nodes import Node
+from mnemon.logic.front_matter import split
 from mnemon.logic.ids import stable_id
 from mnemon.logic.text import pieces
 
@@ -32,10 +33,11 @@ class ChunkRecord:
 def tokens_in(text: str) -> int:
     """About what an embedder counts: a character is a token, a word one and a third, and what is too long for a word
     one for every four letters."""
-    return round(_weight(text))
+    return round(weight(text))
 
 
-def _weight(text: str) -> float:
+def weight(text: str) -> float:
+    """The same unrounded: what lines weigh together is the sum of what each weighs."""
     return sum(len(run) or max(4 / 3, len(word) / 4 if len(word) > _LONGEST_WORD else 0) for run, word in pieces(text))
 
 
@@ -44,7 +46,7 @@ def chunk_id(uri: str, level: int, n: int) -> str:
 
 
 def chunk_for_node(node: Node) -> list[ChunkRecord]:
-    levels = [[node.abstract], [node.overview] if node.overview else [], list(cut(node.content))]
+    levels = [[node.abstract], [node.overview] if node.overview else [], list(cut(split(node.content)[1]))]
     return [
         ChunkRecord(chunk_id(node.key.uri, level, n), node.key.uri, level, n, text)
         for level, texts in enumerate(levels)
@@ -58,12 +60,12 @@ def cut(text: str) -> Iterator[str]:
     held: list[str] = []
     size = 0.0
     for part in _parts(text):
-        weight = _weight(part)
-        if held and size + weight > MAX_TOKENS:
+        cost = weight(part)
+        if held and size + cost > MAX_TOKENS:
             yield "".join(held).strip()
             held, size = [], 0.0
         held.append(part)
-        size += weight
+        size += cost
     if "".join(held).strip():
         yield "".join(held).strip()
 

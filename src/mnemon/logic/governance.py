@@ -35,8 +35,10 @@ class Row:
         )
 
 
+_DATA = tomllib.loads(resources.files("mnemon.logic").joinpath("data/governance.toml").read_text(encoding="utf-8"))
+
+
 def _load() -> tuple[Row, ...]:
-    text = resources.files("mnemon.logic").joinpath("data/governance.toml").read_text(encoding="utf-8")
     return tuple(
         Row(
             name=row["name"],
@@ -48,7 +50,7 @@ def _load() -> tuple[Row, ...]:
             archive_only=row.get("archive_only", False),
             notes={"zh": row["zh"], "en": row["en"]},
         )
-        for row in tomllib.loads(text)["row"]
+        for row in _DATA["row"]
     )
 
 
@@ -79,6 +81,18 @@ def governed(
         evidence_level=evidence,
         requires_confirmation=requires_confirmation,
         ttl_policy=f"{row.name}:shortened" if shorter else row.name,
+    )
+
+
+def governed_end(evidence: EvidenceLevel, importance: float) -> Governance:
+    """The life of what a bot wrote down itself at the end of a turn."""
+    row = _DATA["end"]
+    return Governance(
+        importance=importance,
+        ttl_seconds=row["ttl_seconds"],
+        forget_policy=ForgetPolicy(row["forget_policy"]),
+        evidence_level=evidence,
+        ttl_policy=row["name"],
     )
 
 

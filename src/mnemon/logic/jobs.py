@@ -9,11 +9,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.errors import (
+    Conflict,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    SpanMismatch,
+    VersionConflict,
+)
 from mnemon.contracts.jobs import MAX_LOST, Job, JobKind, JobStatus
 
 DEFAULT_LEASE = timedelta(minutes=5)
 WORKER_LOST = "the worker died or let its lease run out"
+FAILED_KEPT = 10_000
+
+_HOPELESS = (InvalidArgument, Conflict, PermissionDenied, NotFound, SpanMismatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,18 @@ def restarted(job: Job) -> Job:
         lease_until=None,
         not_before=None,
     )
+
+
+def may_be_mended(error: Exception) -> bool:
+    """Whether trying again can help: not where the job itself asks for what cannot be."""
+    return isinstance(error, VersionConflict) or not isinstance(error, _HOPELESS)
+
+
+def waited(job: Job, lease: timedelta) -> timedelta:
+    """From put to claim, by the clock of the queue that stamped both."""
+    if job.created_at is None or job.lease_until is None:
+        return timedelta(0)
+    return job.lease_until - lease - job.created_at
 
 
 def matches(job: Job, tenant_id: str, payload: dict[str, Any]) -> bool:

@@ -11,8 +11,10 @@ from typing import Any
 
 from mnemon.contracts.claims import Claim, ToolStats
 from mnemon.contracts.commits import PlanAction, WritePlan
-from mnemon.contracts.nodes import Node, NodeKey
+from mnemon.contracts.nodes import Node, NodeKey, Shelf
+from mnemon.logic.front_matter import split, with_head
 from mnemon.logic.governance import join
+from mnemon.logic.profiles import entity_of, head_of, title_of
 from mnemon.logic.rendering import Levels, language_of_claims, render
 from mnemon.logic.shelves import SHELVES, PolicyName
 from mnemon.logic.superseding import in_time, same_statement
@@ -134,7 +136,9 @@ def rendered(
     kept = merged or (existing.metadata.get("merged") if existing else None)
     fits = kept and kept["claim_ids"] == current_ids(claims, now)
     wording = Levels(kept["abstract"], kept["overview"], kept["content"]) if kept and fits else None
-    levels = render(title, claims, now, wording)
+    edited = existing if existing is not None and edited_by_hand(existing) else None
+    levels = render(_heading(key, title, claims), claims, now, wording)
+    levels = _headed(key, claims, levels, edited)
     metadata: dict[str, Any] = {
         "title": title,
         "language": language_of_claims(claims),
@@ -146,10 +150,23 @@ def rendered(
         metadata["merged"] = dict(kept)
     if stats := tool_stats(claims):
         metadata["tool"] = stats.model_dump(mode="json")
-    if existing is not None and edited_by_hand(existing):
-        levels = _below(existing, claims, levels, now)
-        metadata["rendered"] = existing.metadata["rendered"]
+    if edited is not None:
+        levels = _headed(key, claims, _below(edited, claims, levels, now), edited)
+        metadata["rendered"] = edited.metadata["rendered"]
     return Node(key, principals, levels.abstract, levels.overview, levels.content, metadata)
+
+
+def _heading(key: NodeKey, title: str, claims: Sequence[Claim]) -> str:
+    if key.shelf is not Shelf.PROFILE:
+        return title
+    return title_of(entity_of(key, claims)[0], language_of_claims(claims))
+
+
+def _headed(key: NodeKey, claims: Sequence[Claim], levels: Levels, edited: Node | None) -> Levels:
+    """A profile's file begins with who it is about."""
+    if key.shelf is not Shelf.PROFILE:
+        return levels
+    return levels._replace(content=with_head(head_of(key, claims, edited), split(levels.content)[1]))
 
 
 def current_ids(claims: Collection[Claim], now: datetime) -> list[str]:

@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mnemon.contracts.claims import Claim, ClaimState, Language
-from mnemon.contracts.governance import Status
+from mnemon.contracts.governance import EvidenceLevel, Status
 
 _WORDS: dict[Language, dict[str, str]] = {
     "zh": {"earlier": "曾经", "stop": "；", "from": "自 {0} 起", "between": "{0} 至 {1}", "where": "会话 {0}，{1}，{2}",
-           "open": "未完成", "done": "已完成", "cancelled": "已取消"},
+           "open": "未完成", "done": "已完成", "cancelled": "已取消", "own": "（机器人自己的话，未经确认）"},
     "en": {"earlier": "Earlier", "stop": "; ", "from": "since {0}", "between": "{0} to {1}",
-           "where": "session {0}, {1}, {2}", "open": "open", "done": "done", "cancelled": "cancelled"},
+           "where": "session {0}, {1}, {2}", "open": "open", "done": "done", "cancelled": "cancelled",
+           "own": " (the bot's own words, unconfirmed)"},
 }  # fmt: skip
 _ABSTRACT = 3
 
@@ -38,8 +39,7 @@ def render(title: str, claims: Sequence[Claim], now: datetime, merged: Levels | 
     groups = _grouped(shown)
     holding = [g for g in groups if g[0].holds(now)]
     over = [g for g in groups if not g[0].holds(now)]
-    best = sorted(holding, key=lambda g: (-g[0].governance.importance, -g[-1].valid_from.timestamp()))
-    abstract = words["stop"].join(_plain(g[0].statement) for g in best[:_ABSTRACT])
+    abstract = words["stop"].join(_plain(g[0].statement) for g in _best(holding)[:_ABSTRACT])
     if not holding:
         abstract = words["stop"].join(f"{_plain(g[0].statement)} ({_interval(g, words)})" for g in over[-_ABSTRACT:])
     overview = "\n".join(_line(g, words) for g in holding)
@@ -52,6 +52,25 @@ def render(title: str, claims: Sequence[Claim], now: datetime, merged: Levels | 
         overview = "\n".join([overview, f"{words['earlier']}:", *(_line(g, words) for g in over)]).strip()
         content += ["", f"## {words['earlier']}", "", *(line for group in over for line in _proven(group, words))]
     return Levels(abstract, overview, "\n".join(content).rstrip() + "\n")
+
+
+def known(claims: Sequence[Claim], now: datetime) -> list[str]:
+    """What holds, a line each and without its proof: what weighs most first, of equals what was said last."""
+    words = _WORDS[language_of_claims(claims)]
+    return [_line(group, words) for group in _best([g for g in _grouped(claims) if g[0].holds(now)])]
+
+
+def _best(groups: Iterable[list[Claim]]) -> list[list[Claim]]:
+    return sorted(groups, key=lambda g: (-g[0].governance.importance, -g[-1].valid_from.timestamp()))
+
+
+def own_words(evidence_level: str, language: Language) -> str:
+    """What is put behind a sentence that nobody but the bot stands for."""
+    return _own(evidence_level, _WORDS[language])
+
+
+def _own(evidence_level: str, words: dict[str, str]) -> str:
+    return words["own"] if evidence_level == EvidenceLevel.AI_INFERENCE else ""
 
 
 def _grouped(claims: Iterable[Claim]) -> list[list[Claim]]:
@@ -75,7 +94,8 @@ def _interval(group: Sequence[Claim], words: dict[str, str]) -> str:
 def _line(group: Sequence[Claim], words: dict[str, str]) -> str:
     claim = group[0]
     status = "" if claim.status is Status.NONE else f"[{words[claim.status.value]}] "
-    return f"- {status}{_one_line(claim.statement)} ({_interval(group, words)})"
+    own = _own(claim.governance.evidence_level, words)
+    return f"- {status}{one_line(claim.statement)}{own} ({_interval(group, words)})"
 
 
 def _proven(group: Sequence[Claim], words: dict[str, str]) -> list[str]:
@@ -85,9 +105,9 @@ def _proven(group: Sequence[Claim], words: dict[str, str]) -> list[str]:
     for said in group:
         for span in said.spans:
             where = words["where"].format(said.session_id, span.turn_id, f"{said.valid_from:%Y-%m-%d}")
-            lines.append(f"  > {_one_line(span.text_exact)} — {where}")
+            lines.append(f"  > {one_line(span.text_exact)} — {where}")
     return lines
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     return " ".join(text.split())

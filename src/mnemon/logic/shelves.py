@@ -14,6 +14,7 @@ from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import NodeKey, Shelf
 from mnemon.contracts.scope import Owner
 from mnemon.logic.ids import stable_id
+from mnemon.logic.profiles import slug_of
 from mnemon.logic.text import fold, pieces
 
 PolicyName = Literal["profile", "aggregate_topic", "append_only", "skill_tool"]
@@ -58,7 +59,7 @@ def node_key(claim: Claim) -> NodeKey:
     owner = Owner(claim.owner_kind, claim.owner_id)
     match SHELVES[claim.shelf].policy:
         case "profile":
-            name = "profile"
+            name = slug_of(claim.about)
         case "append_only":
             name = f"{claim.valid_from:%Y-%m-%d}-{slug(claim.routing_key)[:40].strip('-')}-{claim.claim_id[:8]}"
         case _:

@@ -85,6 +85,18 @@ def unsupported(statement: str, cited: Sequence[Cited]) -> list[str]:
     return list(dict.fromkeys(odd))
 
 
+def invented(text: str, cited: Sequence[Cited]) -> list[str]:
+    """For what may be put in words of its own: the numbers, names and dates in it that nobody said."""
+    return [word for word in unsupported(text, cited) if word[:1].isupper() or any(c.isdigit() for c in word)]
+
+
+def is_mostly_new(text: str, cited: Sequence[Cited]) -> bool:
+    """Is less than half of what it speaks of spoken of in the words it is made from?"""
+    said = content_terms("\n".join([*(c.text for c in cited), *(c.speaker for c in cited)]))
+    about = content_terms(text)
+    return len(about & said) * 2 < len(about)
+
+
 def says_nothing(statement: str) -> bool:
     """Is it made of words that would fit anything?"""
     return not content_terms(statement) and not senses(statement) - {"being"}

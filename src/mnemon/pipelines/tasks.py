@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from mnemon.contracts.chats import Absolute, EndCall
 from mnemon.contracts.claims import Claim, Language
 from mnemon.contracts.drafts import DedupDecision, Extraction, Merged, Summary
 from mnemon.contracts.models import Violation
 from mnemon.contracts.nodes import Node, Shelf
 from mnemon.contracts.tags import ValueTaggingOutput
 from mnemon.contracts.turns import Turn
-from mnemon.logic import drafting, rules, tagging
+from mnemon.logic import chats, drafting, rules, tagging
 from mnemon.logic.drafting import DraftInput
 from mnemon.logic.governance import table_text
 from mnemon.logic.language import language_of
 from mnemon.logic.rendering import render
 from mnemon.logic.shelves import EXTRACTORS
-from mnemon.logic.support import Cited, content_terms, twisted, unsupported
+from mnemon.logic.support import Cited, invented, is_mostly_new, twisted, unsupported
 from mnemon.logic.tagging import TagInput
 from mnemon.pipelines.ask import Task
 from mnemon.pipelines.prompts.lines import tag_lines, turn_lines
@@ -88,19 +89,14 @@ def _check_summary(given: SummaryInput, output: Summary) -> list[Violation]:
     texts = {"summary": output.summary}
     for name in ("key_topics", "key_decisions", "unresolved"):
         texts |= {f"{name}[{n}]": text for n, text in enumerate(getattr(output, name))}
-    odd = [w for w in unsupported("\n".join(texts.values()), source) if _is_particular(w)]
-    said = content_terms("\n".join([*(c.text for c in source), *(c.speaker for c in source)]))
+    odd = invented("\n".join(texts.values()), source)
     found = []
     for where, text in texts.items():
         if names := [word for word in odd if word in text]:
             found.append(Violation("names what nobody said", where, "what the messages say", ", ".join(names[:8])))
-        if len((about := content_terms(text)) & said) * 2 < len(about):
+        if is_mostly_new(text, source):
             found.append(Violation("is mostly what nobody said", where, "what the messages say", text[:80]))
     return found
-
-
-def _is_particular(word: str) -> bool:
-    return word[:1].isupper() or any(c.isdigit() for c in word)
 
 
 SUMMARY: Task[SummaryInput, Summary] = Task(
@@ -190,4 +186,33 @@ MERGE: Task[MergeInput, Merged] = Task(
     rules=lambda given: Merged(**render(given.title, given.claims, given.now)._asdict(), reason="rendered"),
     check=_check_merge,
     retries=1,
+)
+
+# --- a bot's turn
+
+
+def _situation(call: EndCall) -> str:
+    told = {
+        "time": f"{chats.moment_of(call):%Y-%m-%d %H:%M} ({call.timezone})",
+        "chat": f"group {chats.name_of_group(call)}" if call.request_type == "group" else "private",
+        "sender": chats.name_of_sender(call),
+        "bot": call.bot_name or "bot",
+        "location": call.location or "unknown",
+    }
+    return "\n".join(f"{name}: {value}" for name, value in told.items())
+
+
+ABSOLUTISE: Task[EndCall, Absolute] = Task(
+    prompt="historian.absolutise",
+    answer=Absolute,
+    variables=lambda call: {
+        "situation": _situation(call),
+        "messages": turn_lines([turn for turn in chats.turns_of(call) if not chats.is_call(turn)]),
+        "action_summary": call.action_summary,
+        "new_info": call.new_info,
+    },
+    language=lambda call: language_of(f"{call.action_summary}\n{call.new_info}"),
+    rules=chats.by_rules,
+    check=lambda call, made: [*chats.not_absolute(made), *chats.unfounded(call, made)],
+    retries=2,
 )

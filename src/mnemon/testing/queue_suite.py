@@ -20,6 +20,8 @@ from mnemon.testing.clock import FixedClock
 
 QueueFactory = Callable[[], Queue]
 
+FAILED_KEPT = 30
+
 ODD_IDS = (
     "a/b",
     "a:b",
@@ -46,7 +48,7 @@ ODD_IDS = (
 
 
 def job(name: str, **values: Any) -> Job:
-    return Job(job_id=name, kind=JobKind.INDEX, tenant_id=values.pop("tenant_id", "t1"), **values)
+    return Job(job_id=name, **{"kind": JobKind.INDEX, "tenant_id": "t1", **values})
 
 
 def ids(jobs: list[Job]) -> list[str]:
@@ -54,7 +56,8 @@ def ids(jobs: list[Job]) -> list[str]:
 
 
 class QueueContract:
-    """`queue_factory()` opens the same queue again each time; back-off is 1 s doubling up to 8 s."""
+    """`queue_factory()` opens the same queue again each time; back-off is 1 s doubling up to 8 s, and `FAILED_KEPT`
+    failed jobs are kept."""
 
     @pytest.fixture
     def clock(self) -> FixedClock:
@@ -404,6 +407,101 @@ class QueueContract:
         assert order == {lane: [f"{lane}{n:02d}" for n in range(8)] for lane in "abc"}
         for queue in queues:
             await queue.close()
+
+    async def test_only_the_kinds_asked_for_are_claimed(self, queue_factory: QueueFactory) -> None:
+        queue = queue_factory()
+        await queue.put([job("m", kind=JobKind.MOVE), job("i"), job("e", kind=JobKind.END), job("i2")])
+        assert await queue.claim("w", kinds=[JobKind.DIGEST]) == []
+        assert await queue.claim("w", kinds=()) == []
+        assert ids(await queue.claim("w", limit=1, kinds={JobKind.INDEX})) == ["i"]
+        assert ids(await queue.claim("w", kinds=(JobKind.INDEX, JobKind.END))) == ["e", "i2"]
+        left = await queue.get("m")
+        assert left is not None
+        assert (left.status, left.attempts, left.lost) == (JobStatus.PENDING, 0, 0)
+        assert ids(await queue.claim("w", kinds=None)) == ["m"]
+        await queue.close()
+
+    async def test_a_lane_waits_for_its_first_job_whatever_its_kind(
+        self, queue_factory: QueueFactory, clock: FixedClock
+    ) -> None:
+        queue, other = queue_factory(), queue_factory()
+        await queue.put([job("e1", kind=JobKind.END, lane="a"), job("i2", lane="a"), job("i3", lane="b")])
+        assert ids(await queue.claim("w", kinds=[JobKind.INDEX])) == ["i3"]
+        assert await queue.claim("w", kinds=[JobKind.INDEX]) == []
+        assert ids(await other.claim("w", kinds=[JobKind.END])) == ["e1"]
+        assert await queue.claim("w", kinds=[JobKind.INDEX]) == []
+        await other.fail("e1", "later")
+        clock.tick(seconds=5)
+        assert await queue.claim("w", kinds=[JobKind.INDEX]) == []
+        assert ids(await other.claim("w", kinds=[JobKind.END])) == ["e1"]
+        await other.done("e1")
+        assert ids(await queue.claim("w", kinds=[JobKind.INDEX])) == ["i2"]
+        await queue.close()
+        await other.close()
+
+    async def test_a_claimer_sees_at_once_what_others_bring_back(
+        self, queue_factory: QueueFactory, clock: FixedClock
+    ) -> None:
+        queue, other = queue_factory(), queue_factory()
+        await queue.put([job(f"a{n}", lane="a") for n in range(4)] + [job("b0", lane="b")])
+        assert ids(await queue.claim("w")) == ["a0", "b0"]
+        await other.put([job("c0", lane="c"), job("free")])
+        await other.release("a0")
+        await queue.done("b0")
+        assert ids(await queue.claim("w")) == ["a0", "c0", "free"]
+        await other.fail("a0", "no", retryable=False)
+        assert ids(await queue.claim("w")) == ["a1"]
+        await other.retry("a0")
+        await queue.done("a1")
+        assert ids(await queue.claim("w")) == ["a0"], "first come, first served, also after a retry"
+        await other.fail("a0", "later")
+        assert await queue.claim("w") == []
+        clock.tick(seconds=2)
+        assert ids(await other.claim("w")) == ["a0"]
+        await other.done("a0")
+        assert ids(await queue.claim("w")) == ["a2"]
+        await queue.close()
+        await other.close()
+
+    async def test_jobs_are_listed_by_kind(self, queue_factory: QueueFactory) -> None:
+        queue = queue_factory()
+        await queue.put([job("i1"), job("e1", kind=JobKind.END), job("i2"), job("e2", kind=JobKind.END)])
+        await queue.claim("w", limit=2)
+        await queue.fail("e1", "x", retryable=False)
+        assert ids(await queue.list(kinds=[JobKind.END])) == ["e1", "e2"]
+        assert ids(await queue.list(limit=1, kinds=[JobKind.END])) == ["e1"]
+        assert ids(await queue.list(JobStatus.PENDING, kinds=[JobKind.END])) == ["e2"]
+        assert ids(await queue.list(JobStatus.FAILED, kinds=[JobKind.INDEX])) == []
+        await queue.close()
+
+    async def test_too_many_failed_jobs_are_set_aside_whole_and_oldest_first(
+        self, queue_factory: QueueFactory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        queue = queue_factory()
+        names = [f"j{n}" for n in range(FAILED_KEPT + 3)]
+        await queue.put([job(name, payload={"user": f"u{name}", "字": "half \ud83d"}) for name in names])
+        await queue.claim("w", limit=1000)
+        for name in reversed(names[:FAILED_KEPT]):
+            await queue.fail(name, "no use", retryable=False)
+        assert (await queue.stats()).set_aside == 0
+        before = await queue.list(JobStatus.FAILED, limit=2)
+        for name in names[FAILED_KEPT:]:
+            await queue.fail(name, "no use", retryable=False)
+        assert ids(await queue.list(JobStatus.FAILED)) == names[3:]
+        assert ids(await queue.set_aside()) == names[:3]
+        assert await queue.set_aside(limit=2) == before
+        assert "j0" in caplog.text
+        stats = await queue.stats()
+        assert (stats.failed, stats.set_aside) == (FAILED_KEPT, 3)
+        assert await queue.get("j0") is None
+        assert await queue.put([job("j0")]) == 1, "what is set aside is not in the way"
+        await queue.close()
+        again = queue_factory()
+        assert ids(await again.set_aside()) == names[:3]
+        assert await again.drop("t1", {"user": "uj1"}) == 1
+        assert ids(await again.set_aside()) == ["j0", "j2"]
+        assert (await again.stats()).set_aside == 2
+        await again.close()
 
     async def test_stats(self, queue_factory: QueueFactory, clock: FixedClock) -> None:
         queue = queue_factory()

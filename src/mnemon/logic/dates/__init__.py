@@ -21,9 +21,9 @@ from mnemon.logic.dates.english import ENGLISH, with_preposition
 from mnemon.logic.dates.grammar import WORDS
 from mnemon.logic.dates.periods import Precision
 
-__all__ = ["Dated", "Precision", "absolutise", "find", "relative", "without"]
+__all__ = ["QUOTED", "Dated", "Precision", "absolutise", "find", "gap", "relative", "unsettled", "without"]
 
-_QUOTED = re.compile("|".join(WORDS["quoted"]))
+QUOTED = re.compile("|".join(WORDS["quoted"]))
 # Which day it is has no bearing on whether words are relative.
 _ANY_DAY = datetime(2024, 1, 2)
 
@@ -56,17 +56,22 @@ def absolutise(text: str, reference: datetime, context: str = "") -> str:
     for dated, english in reversed(found):
         before, after = text[: dated.start], text[dated.end :]
         written = with_preposition(dated.absolute, before, after) if english else dated.absolute
-        text = f"{before}{_gap(before, written)}{written}{_gap(written, after)}{after}"
+        text = f"{before}{gap(before, written)}{written}{gap(written, after)}{after}"
     return text
 
 
 def relative(text: str) -> list[str]:
     """The relative dates outside quotes, titles and code, as they stand there."""
-    return [dated.text for dated, _ in _outside_quotes(text, _ANY_DAY) if dated.relative]
+    return [dated.text for dated in unsettled(text)]
 
 
-def _gap(left: str, right: str) -> str:
-    """明天3点 must not become one number."""
+def unsettled(text: str) -> list[Dated]:
+    """The relative dates outside quotes, titles and code, with their places; which days they mean is left open."""
+    return [dated for dated, _ in _outside_quotes(text, _ANY_DAY) if dated.relative]
+
+
+def gap(left: str, right: str) -> str:
+    """Between two words in letters or digits: 明天3点 must not become one number."""
     edge = left[-1:] + right[:1]
     return " " if len(edge) == 2 and edge.isascii() and edge.isalnum() else ""
 
@@ -82,7 +87,7 @@ def _outside_quotes(text: str, reference: datetime, context: str = "") -> list[t
     found = _found(text, reference, context)
     if not found:
         return []
-    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    quoted = [match.span() for match in QUOTED.finditer(text)]
     return [pair for pair in found if all(pair[0].end <= start or end <= pair[0].start for start, end in quoted)]
 
 

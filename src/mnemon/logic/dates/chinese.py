@@ -20,6 +20,9 @@ _WEEKDAYS: dict[str, int] = _ZH["weekdays"]
 _PARTS: dict[str, PartOfMonth] = {"初": "begin", "中": "middle", "底": "end", "末": "end"}
 _QUARTERS = {"半": 30, "一刻": 15, "三刻": 45}
 _FEW = ("几", "数")
+_HALVES: dict[str, tuple[int, Unit]] = {
+    "年": (6, "month"), "月": (2, "week"), "小时": (30, "minute"), "钟头": (30, "minute")
+}  # fmt: skip
 
 
 def _number(text: str) -> int:
@@ -117,10 +120,27 @@ def _counted(match: re.Match[str], saying: Saying) -> When:
 
 
 def _half(match: re.Match[str], saying: Saying) -> When:
-    """半年 is six months, 半个月 about two weeks."""
+    """半年 is six months, 半个月 about two weeks, 半小时 thirty minutes."""
     sign = -1 if match["way"] == "前" else 1
-    months = match["unit"] == "年"
-    return periods.counted(saying.now, sign * (6 if months else 2), "month" if months else "week", _FORMS)
+    count, unit = _HALVES[match["unit"]]
+    return periods.counted(saying.now, sign * count, unit, _FORMS)
+
+
+def _in(match: re.Match[str], saying: Saying) -> When:
+    """再过三个月: as three months from now."""
+    return periods.counted(saying.now, _number(match["n"]), _UNITS[match["unit"]], _FORMS)
+
+
+def _same_day(match: re.Match[str], saying: Saying) -> When:
+    """三年前的今天, 去年今天."""
+    years = _number(match["n"]) if match["n"] else -int(_ZH["years"][match["word"]])
+    return periods.day(periods.add_months(saying.today, -12 * years), _FORMS["day"])
+
+
+def _two_days(match: re.Match[str], saying: Saying) -> When:
+    """明后天, 今明两天."""
+    first = saying.today + timedelta(days=_ZH["two_days"][match["word"]])
+    return periods.span(first, first + timedelta(days=2), "day", _FORMS["span"])
 
 
 def _days_before(match: re.Match[str], saying: Saying) -> When:
@@ -161,6 +181,8 @@ _HOUR = r"(?P<hour>\d{1,2}|[零一二两三四五六七八九十]{1,3})"
 _MINUTE = rf"(?P<rest>半|[一三]刻|(?P<minute>{_NUMBER})分)"
 
 _RULES = [
+    Rule(f"(?P<word>{alternatives(_ZH['two_days'])})(?:两天|天)", _two_days),
+    Rule(rf"(?:(?P<n>{_NUMBER})年前|(?P<word>{_apart(_ZH['years'])}))的?今[天日]", _same_day),
     Rule(f"(?P<word>{_apart(_ZH['days'])})", _day),
     Rule(f"(?P<word>{_apart(_ZH['day_parts'])})", _day_part),
     Rule(f"{_SHIFT}个?{_WEEK}(?P<day>[一二三四五六日天末])", _weekday),
@@ -171,7 +193,8 @@ _RULES = [
     Rule(rf"(?<![{_ZH['not_part_after']}])年(?P<part>[初底末])", _part_of_this_year),
     Rule(rf"(?P<year>\d{{4}}|[零〇一二三四五六七八九]{{4}})年(?:{_MONTH})?(?![代级间])", _full),
     Rule(rf"(?P<n>\d{{1,4}}|[一二两三四五六七八九十百]{{1,4}}|(?<!\d的)[几数])多?个?{_UNIT}{_WAY}", _counted),
-    Rule(rf"半(?:个(?=月))?(?P<unit>年|月){_WAY}", _half),
+    Rule(rf"半(?:个(?=[月小钟]))?(?P<unit>年|月|小时|钟头){_WAY}", _half),
+    Rule(rf"(?<![超不度经通路])再?过(?P<n>\d{{1,3}}|[一三四五六七八九十]{{1,3}}|两(?!天))个?{_UNIT}(?![多了左])", _in),
     Rule("(?<![以之])前[几两]天", _days_before),
     Rule(rf"(?:过去|最近|近|(?P<ahead>未来|接下来|今后))的?这?(?P<n>{_NUMBER})个?{_UNIT}", _window),
     Rule(rf"(?<![个\d第]){_MONTH}", _without_year),

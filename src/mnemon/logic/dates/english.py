@@ -23,8 +23,16 @@ _VAGUE = ("few", "several")
 
 def with_preposition(written: str, before: str, after: str) -> str:
     """`tomorrow` needs no preposition, its date does; unless one stands there, or it is a noun of its own."""
-    if _LEADING.search(before) or _NOUN.match(after) or written.startswith(("a few", "few", "several")):
+    beside_chinese = before[-1:] > "\u2e80" or after[:1] > "\u2e80"
+    if (
+        beside_chinese
+        or _LEADING.search(before)
+        or _NOUN.match(after)
+        or written.startswith(("a few", "few", "several"))
+    ):
         return written
+    if written[-3:-2] == ":":
+        return f"at {written}" if before.strip() else f"At {written}"
     whole_day = written.startswith("the weekend") or (written[4:5] == written[7:8] == "-" and " to " not in written)
     joined = f"{'on' if whole_day else 'in'} {written}" if " to " not in written else f"from {written}"
     return joined.capitalize() if not before.strip() or before.rstrip()[-1] in ".!?。！？" else joined
@@ -75,6 +83,10 @@ def _unit(match: re.Match[str], saying: Saying) -> When:
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() else int(_EN["numbers"][text])
+
+
+def _half_hour(match: re.Match[str], saying: Saying) -> When:
+    return periods.counted(saying.now, -30 if (match["way"] or "").lower() == "ago" else 30, "minute", _FORMS)
 
 
 def _counted(match: re.Match[str], saying: Saying) -> When:
@@ -168,6 +180,7 @@ _RULES = [
     Rule(r"(?i:\b(?:end|start|beginning|middle|rest) of (?P<core>(?P<shift>the) (?P<unit>week|month|year))\b)", _unit),
     Rule(r"(?i:\b(?:by|before|until) (?P<core>(?P<shift>the) (?P<unit>weekend))\b)", _unit),
     Rule(rf"(?i:\b(?:(?:the|over the|during the)\s+)?(?P<shift>last|past|next)\s+{_COUNT}\s+{_UNIT}\b)", _window),
+    Rule(r"(?i:\b(?:in\s+)?half\s+an\s+hour(?:\s+(?P<way>ago|from now|later)|(?<=\bin half an hour))\b)", _half_hour),
     Rule(rf"(?i:\b{_COUNT}\s+{_UNIT}\s+(?P<way>ago|back|from now|later)\b)", _counted),
     Rule(rf"(?i:\bin\s+{_COUNT}\s+{_UNIT}(?P<way>['’]?\s+time)?\b)", _counted),
     Rule(rf"\b{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?", _calendar),
@@ -175,7 +188,7 @@ _RULES = [
     Rule(rf"{_NO_DAY}\b{_MONTH},?\s+{_YEAR}", _calendar),
     Rule(rf"{_NO_DAY}{_NO_YEAR}{_PREPOSITION}(?P<core>{_MONTH})(?!\s+\d)", _calendar),
     Rule(
-        r"(?i:\b(?:on|by|before|until|after|from|due)\s+(?P<core>the\s+(?P<day>\d{1,2})(?:st|nd|rd|th)))(?!\s+[a-z])",
+        r"(?i:\b(?:on|by|before|until|after|from|due)\s+(?P<core>the\s+(?P<day>\d{1,2})(?:st|nd|rd|th)\b))(?!\s+[a-z])",
         _day_of_month,
     ),
     Rule(
@@ -190,4 +203,5 @@ _RULES = [
     Rule(r"(?P<half>(?!))?(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?![\d:])", _time),
 ]
 _COMPOUNDS = [compound.replace("WEEKDAY", f"(?:{alternatives(_WEEKDAYS)})") for compound in _EN["compounds"]]
-ENGLISH = Grammar(_EN, _RULES, _COMPOUNDS)
+# A Chinese character beside an English word is no part of it.
+ENGLISH = Grammar(_EN, _RULES, _COMPOUNDS, re.ASCII)

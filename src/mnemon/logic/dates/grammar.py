@@ -43,9 +43,19 @@ class Saying:
         return self.text[start : min((end for end in self._ends if end > at), default=len(self.text))]
 
     def looks_back(self, at: int) -> bool:
-        """Does the sentence speak of what is over?"""
-        sentence = self._sentence(at)
-        return bool(self._grammar.past.search(sentence)) and not self._grammar.future.search(sentence)
+        """Does the clause speak of what is over, or the sentence, where the clause does not say?"""
+        for words in (self._clause(at), self._sentence(at)):
+            past, future = self._grammar.past.search(words), self._grammar.future.search(words)
+            if past or future:
+                return bool(past and not future)
+        return False
+
+    def _clause(self, at: int) -> str:
+        if self._context:
+            return ""
+        start = max(self.text.rfind(mark, 0, at) for mark in ",，;；.。") + 1
+        end = min((end for mark in ",，;；.。" if (end := self.text.find(mark, at)) >= 0), default=len(self.text))
+        return self.text[start:end]
 
     def is_habit(self, at: int) -> bool:
         return bool(self._grammar.habit.search(self._sentence(at)))
@@ -65,15 +75,15 @@ class Rule:
 class Grammar:
     """The rules in order: of two that begin at the same place the first one counts, after the compounds."""
 
-    def __init__(self, words: dict[str, Any], rules: Sequence[Rule], compounds: Sequence[str]) -> None:
+    def __init__(self, words: dict[str, Any], rules: Sequence[Rule], compounds: Sequence[str], flags: int = 0) -> None:
         self.ends, self.past = re.compile(words["ends"]), re.compile(words["past"])
         self.future, self.habit = re.compile(words["future"]), re.compile(words["habit"])
         self._cue = re.compile(words["cue"])
-        self._rules = [(re.compile(rule.pattern), rule.resolve) for rule in rules]
+        self._rules = [(re.compile(rule.pattern, flags), rule.resolve) for rule in rules]
         # One alternation finds the place; the groups of a rule are read when it is known which one it is.
         parts = ["|".join(compounds), *(_GROUP_NAME.sub("(?:", rule.pattern) for rule in rules)]
         anything = "|".join(f"(?P<r{n}>{part})" for n, part in enumerate(parts))
-        self._any = re.compile(f"{words['starts']}(?:{anything})")
+        self._any = re.compile(f"{words['starts']}(?:{anything})", flags)
 
     def read(self, text: str, now: datetime, context: str = "") -> Iterator[tuple[int, int, When]]:
         if not self._cue.search(text):

@@ -13,6 +13,9 @@ Unit = Literal["day", "week", "month", "year", "hour", "minute"]
 PartOfMonth = Literal["begin", "middle", "end"]
 
 _DAY = timedelta(days=1)
+_SECONDS: Mapping[Unit, int] = {"day": 86_400, "week": 604_800, "hour": 3_600, "minute": 60}
+# Of these the time of day counts: an hour ago is a minute of this day.
+_SHORT: tuple[Unit, ...] = ("hour", "minute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,15 @@ def shifted(now: datetime, count: int, unit: Unit) -> date:
         return add_months(now.date(), count)
     if unit == "year":
         return add_months(now.date(), 12 * count)
-    seconds = {"day": 86_400, "week": 604_800, "hour": 3_600, "minute": 60}[unit]
-    return (now + timedelta(seconds=count * seconds)).date()
+    return _moved(now, count, unit).date()
+
+
+def _moved(now: datetime, count: int, unit: Unit) -> datetime:
+    return now + timedelta(seconds=count * _SECONDS[unit])
 
 
 def counted(now: datetime, count: int, unit: Unit, forms: Mapping[str, str]) -> When:
-    """Three days ago is a day, three weeks ago a week, three months ago a month."""
+    """Three days ago is a day, three weeks ago a week, three months ago a month, three hours ago a time of a day."""
     at = shifted(now, count, unit)
     if unit == "week":
         return week(at, forms["week"])
@@ -91,6 +97,8 @@ def counted(now: datetime, count: int, unit: Unit, forms: Mapping[str, str]) -> 
         return month(at, forms["month"])
     if unit == "year":
         return year(at, forms["year"])
+    if unit in _SHORT:
+        return When(at, at + _DAY, "day", f"{_moved(now, count, unit):%Y-%m-%d %H:%M}")
     return day(at, forms["day"])
 
 
@@ -98,7 +106,8 @@ def few(now: datetime, unit: Unit, sign: int, form: str) -> When:
     """几天前, "a few weeks ago": two to six of them, and the form keeps the words."""
     begins, ends = sorted((shifted(now, 2 * sign, unit), shifted(now, 6 * sign, unit)))
     precision: Precision = "year" if unit == "year" else "month" if unit == "month" else "week"
-    return When(begins, ends + _DAY, precision, form.format(now.date().isoformat()))
+    reference = f"{now:%Y-%m-%d %H:%M}" if unit in _SHORT else now.date().isoformat()
+    return When(begins, ends + _DAY, precision, form.format(reference))
 
 
 def add_months(at: date, count: int) -> date:
@@ -117,11 +126,11 @@ def weekday(today: date, number: int, back: bool) -> date:
 
 
 def day_of_month(today: date, number: int, back: bool) -> date | None:
-    """The next such day, today included, or the latest before today; of this month or a neighbour."""
-    for months in (0, -1) if back else (0, 1):
-        at = add_months(today.replace(day=1), months).replace(day=number)
-        if (at < today) == back:
-            return at
+    """The next such day, today included, or the latest before today; shorter months are passed over."""
+    for months in range(0, -3, -1) if back else range(3):
+        first = add_months(today.replace(day=1), months)
+        if number <= monthrange(first.year, first.month)[1] and (first.replace(day=number) < today) == back:
+            return first.replace(day=number)
     return None
 
 

@@ -66,11 +66,16 @@ def understand(text: str, reference: datetime, forms: Forms, speakers: Iterable[
         text=text,
         language=language_of(text),
         names=tuple(sorted(_named(text, speakers), key=lambda name: (-len(name), name))),
-        periods=tuple(_period(dated, reference) for dated in dates.find(text, reference)),
+        periods=periods_in(text, reference),
         wants_date=forms.wants_date.search(text) is not None,
         wants_several=forms.wants_several.search(text) is not None,
         speaks_of_self=forms.speaks_of_self.search(text) is not None,
     )
+
+
+def periods_in(text: str, reference: datetime) -> tuple[tuple[int, int], ...]:
+    """The stretches of time a text names."""
+    return tuple(_period(dated, reference) for dated in dates.find(text, reference))
 
 
 def calls(name: str) -> tuple[str, ...]:

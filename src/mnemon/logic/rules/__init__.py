@@ -2,7 +2,8 @@
 
 from mnemon.logic.rules.deciding import decide
 from mnemon.logic.rules.extracting import extract
+from mnemon.logic.rules.lines import topic_of
 from mnemon.logic.rules.summarising import summarise
 from mnemon.logic.rules.tagging import tag
 
-__all__ = ["decide", "extract", "summarise", "tag"]
+__all__ = ["decide", "extract", "summarise", "tag", "topic_of"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
-from mnemon.contracts.commits import PlanAction
+from mnemon.contracts.commits import PlanAction, WritePlan
 from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, VersionConflict
 from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.governance import EvidenceLevel
@@ -23,9 +22,9 @@ from mnemon.logic.shelves import filed_key, node_key
 from mnemon.pipelines.index.projection import CLAIM, claim_of
 from mnemon.pipelines.index.reading import scroll_shown
 from mnemon.pipelines.replicas import Replicas
-from mnemon.pipelines.write.applying import PAUSE_S, TRIES
 from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.placing import change_for, changed_by
+from mnemon.pipelines.write.refiling import node_at, refile
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class ClaimKeeper:
         """Taken away, wherever it stands."""
         claim = await self.get(scope, claim_id)
         await self.remove(scope, [claim])
-        await self._note(scope, "reject", [claim_id])
+        await self.note(scope, "reject", [claim_id])
         return claim
 
     async def remove(self, scope: Scope, claims: Sequence[Claim]) -> None:
@@ -129,21 +128,26 @@ class ClaimKeeper:
 
     async def take_from_sessions(self, scope: Scope, claims: Sequence[Claim]) -> None:
         for session in dict.fromkeys(c.session for c in claims):
-            gone = {c.claim_id for c in claims if c.session == session}
-            await self.archive.put_claims(scope, session, [], gone=sorted(gone))
-            await self._turn_page(scope, session, lambda r, gone=gone: {
-                "claim_ids": tuple(i for i in r.claim_ids if i not in gone)
-            })  # fmt: skip
-            await self.replicas.bring_up(session)
+            await self.settle(scope, session, gone={c.claim_id for c in claims if c.session == session})
 
     async def put(self, scope: Scope, claims: Sequence[Claim], reason: str) -> None:
         """Claims of one session as they are now, into its file, their nodes and the index."""
         for key in dict.fromkeys(filed_key(c) for c in claims if c.node_uri):
             here = [c for c in claims if c.node_uri == key.uri]
             await self._refile(scope, change_for(key, here, frozenset()), reason)
-        await self.archive.put_claims(scope, claims[0].session, claims)
-        await self._turn_page(scope, claims[0].session, lambda r: {})
-        await self.replicas.bring_up(claims[0].session)
+        await self.settle(scope, claims[0].session, claims)
+
+    async def settle(
+        self, scope: Scope, session: SessionKey, claims: Sequence[Claim] = (), gone: Collection[str] = ()
+    ) -> None:
+        """A session with these claims as they are now, and without those gone: its file, its page, then the replicas.
+        Doing it again changes nothing."""
+        await self.archive.put_claims(scope, session, claims, gone=sorted(gone))
+        named = [c.claim_id for c in claims]
+        await self._turn_page(scope, session, lambda record: {
+            "claim_ids": tuple(i for i in dict.fromkeys([*record.claim_ids, *named]) if i not in gone)
+        })  # fmt: skip
+        await self.replicas.bring_up(session)
 
     def _vouched(self, claim: Claim) -> Claim:
         """With a person behind it; its life is counted from when it was learnt."""
@@ -153,34 +157,22 @@ class ClaimKeeper:
     async def _filed(self, scope: Scope, claim: Claim, verb: str) -> Claim:
         # Its node first: if this is cut off, the claim is as it was, and the same call made again finishes it.
         await self.put(scope, [claim], verb)
-        await self._note(scope, verb, [claim.claim_id])
+        await self.note(scope, verb, [claim.claim_id])
         return await self.get(scope, claim.claim_id)
 
     async def _refile(self, scope: Scope, change: Change, reason: str) -> bool:
-        for tried in range(TRIES):
-            try:
-                node = await self.archive.read_node(scope, change.key)
-            except NotFound:
-                node = None
-            made = plan(change, node, self.clock.now())
-            if made.action is PlanAction.SKIP:
-                return False
-            try:
-                if made.after is None:
-                    await self.archive.delete_node(scope, change.key, expect=node.version if node else 0)
-                else:
-                    expect = node.version if node else 0
-                    await self.archive.write_node(scope, made.after, expect=expect, reason=reason)
-            except VersionConflict:
-                await asyncio.sleep(PAUSE_S * tried)
-                continue
-            others = changed_by([made], {c.claim_id for c in change.incoming})
-            await settle_others(self.archive, scope, others)
-            await self.replicas.index_node(change.key)
-            for key in dict.fromkeys(c.session for c in others):
-                await self.replicas.bring_up(key)
-            return True
-        raise VersionConflict(f"others keep changing {change.key.uri}; try again", uri=change.key.uri)
+        async def planned() -> WritePlan:
+            return plan(change, await node_at(self.archive, scope, change.key), self.clock.now())
+
+        made = await refile(self.archive, scope, change.key, planned, reason)
+        if made.action is PlanAction.SKIP:
+            return False
+        others = changed_by([made], {c.claim_id for c in change.incoming})
+        await settle_others(self.archive, scope, others)
+        await self.replicas.index_node(change.key)
+        for key in dict.fromkeys(c.session for c in others):
+            await self.replicas.bring_up(key)
+        return True
 
     async def _turn_page(self, scope: Scope, key: SessionKey, update: Any) -> SessionRecord | None:
         while True:
@@ -193,7 +185,7 @@ class ClaimKeeper:
             except VersionConflict:
                 continue
 
-    async def _note(self, scope: Scope, verb: str, claim_ids: Sequence[str]) -> None:
+    async def note(self, scope: Scope, verb: str, claim_ids: Sequence[str]) -> None:
         """In the ledger, by id: it outlives what it speaks of, so it holds no words."""
         rows: list[dict[str, Any]] = [{"op": verb, "claim_id": claim_id} for claim_id in claim_ids]
         await self.archive.append_log(Scope.steward_of(scope.tenant_id), "ledger", rows)

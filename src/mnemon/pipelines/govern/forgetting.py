@@ -15,20 +15,22 @@ from mnemon.contracts.claims import Claim
 from mnemon.contracts.errors import NotFound
 from mnemon.contracts.filters import EVERYTHING, Eq, In, every
 from mnemon.contracts.jobs import Job, JobKind
-from mnemon.contracts.nodes import NodeKey
+from mnemon.contracts.nodes import NodeKey, Shelf
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
 from mnemon.contracts.results import ForgetReceipt
 from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
+from mnemon.logic.chats import is_call_id
 from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import stable_id, turn_id
 from mnemon.logic.memo import forget_everything
+from mnemon.logic.policies import claims_in
 from mnemon.logic.shelves import key_at
 from mnemon.pipelines.entries.forgetting import forget_entries, uncache_entries
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.graph.projection import origins_of
 from mnemon.pipelines.graph.replaying import outside_lines_of
-from mnemon.pipelines.index.projection import TURN
+from mnemon.pipelines.index.projection import TURN, is_profile, profile_text
 from mnemon.pipelines.index.worker import LEASE
 
 What = Literal["claim", "session", "user", "tenant"]
@@ -110,8 +112,13 @@ class Forgetter:
         chosen = [c for c in claims if c.claim_id == claim_id]
         turns = {span.turn_id for c in chosen for span in c.spans} if words else set()
         chosen = [c for c in claims if c.claim_id == claim_id or turns & set(c.source_turn_ids)]
+        await self._words(scope, key, chosen, turns, out)
+
+    async def _words(self, scope: Scope, key: SessionKey, chosen: Sequence[Claim], turns: set[str], out: _Gone) -> None:
+        """Some claims of a session, and some of its words."""
         await self._take_out(scope, key.owner, chosen, out)
         if turns:
+            await self._unroll(scope, key, turns, out)
             await self._untag(scope, key, turns)
             stored = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turns]
             await self._uncache([t.turn.text for t in stored], out)
@@ -122,6 +129,7 @@ class Forgetter:
 
     async def _session(self, scope: Scope, key: SessionKey, out: _Gone) -> None:
         await self._take_out(scope, key.owner, await self._claims(scope, key), out)
+        await self._unroll(scope, key, None, out)
         await self._uncache(await self._texts_of(scope, key), out)
         with suppress(NotFound):
             out.counts.update(await self.archive.erase_session(scope, key, "forgotten"))
@@ -129,6 +137,10 @@ class Forgetter:
         out.counts["graph_rows"] += await self._graph.drop(scope, origins_of(key))
 
     async def _owner(self, scope: Scope, owner: Owner, out: _Gone) -> None:
+        if owner.kind is OwnerKind.USERS:
+            async for key, claims, turns in self._said_in_groups(scope, owner.id):
+                await self._words(scope, key, claims, turns, out)
+            out.counts["jobs"] += await self.queue.drop(scope.tenant_id, {"sender_id": owner.id})
         sessions = [record.key async for record in self.archive.sessions(scope, owner)]
         uris = [key.uri for key in sessions]
         uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
@@ -144,6 +156,22 @@ class Forgetter:
         lines = await outside_lines_of(self.archive, scope.tenant_id, owner.principal)
         out.counts["ledger_lines"] += await self.archive.forget_log(scope, "ledger", lines, "forgotten")
         out.counts.update(await self.archive.erase_owner(scope, owner))
+
+    async def _said_in_groups(
+        self, scope: Scope, user_id: str
+    ) -> AsyncIterator[tuple[SessionKey, list[Claim], set[str]]]:
+        """What somebody said in groups, what a bot noted of it, and what the groups know of them."""
+        groups = [owner async for owner in self.archive.owners(scope) if owner.kind is OwnerKind.GROUPS]
+        for group in groups:
+            for record in [r async for r in self.archive.sessions(scope, group)]:
+                claims = await self._claims(scope, record.key)
+                theirs = [c for c in claims if _is_of(c, user_id)]
+                said = [t.turn for t in await self.archive.read_turns(scope, record.key)]
+                turns = {t.turn_id for t in said if t.meta.get("sender_id") == user_id}
+                turns |= {turn_id for c in theirs for turn_id in c.source_turn_ids if is_call_id(turn_id)}
+                found = [c for c in claims if c in theirs or turns & set(c.source_turn_ids)]
+                if found or turns:
+                    yield record.key, found, turns
 
     async def _tenant(self, scope: Scope, out: _Gone) -> None:
         async for owner in self.archive.owners(scope):
@@ -177,6 +205,17 @@ class Forgetter:
         async for record in self.archive.sessions(scope, owner):
             await self._scrub(scope, record, gone)
         await self.keeper.take_from_sessions(scope, claims)
+
+    async def _unroll(self, scope: Scope, key: SessionKey, turns: set[str] | None, out: _Gone) -> None:
+        """Earlier versions of profiles that cite these words (all of the session's with None), though the session no
+        longer holds what was made of them: a profile was taken back since."""
+        for summary in await self.archive.list_children(scope, key.owner, Shelf.PROFILE):
+            node = key_at(scope.tenant_id, key.owner, summary.uri)
+            earlier = [c for r in await self.archive.revisions(scope, node) for c in claims_in(r.node)]
+            cited = [c for c in earlier if c.session == key and (turns is None or turns & set(c.source_turn_ids))]
+            if cited:
+                await self._uncache([*(c.statement for c in cited), *await self._node_texts(scope, node)], out)
+                out.counts["revisions"] += await self.archive.erase_revisions(scope, node)
 
     async def _scrub(self, scope: Scope, record: SessionRecord, gone: set[str]) -> None:
         """What a commit showed of a node that held one of these is no longer shown."""
@@ -231,7 +270,8 @@ class Forgetter:
             versions = [node, *(revision.node for revision in await self.archive.revisions(scope, key))]
         except NotFound:
             return []
-        return [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
+        texts = [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
+        return [*texts, *(profile_text(version) for version in versions if is_profile(version))]
 
     async def _drop_jobs(self, own: Job) -> int:
         """Jobs about what is gone. This one is among them, so it is the last thing to do: a crash before leaves it."""
@@ -269,6 +309,9 @@ class Forgetter:
                 yield f"{n} graph rows"
             async for record in self.archive.sessions(scope, owner):
                 yield record.key.uri
+            if owner.kind is OwnerKind.USERS:
+                async for key, _, _ in self._said_in_groups(scope, owner.id):
+                    yield key.uri
         elif owner is not None:
             key = SessionKey(scope.tenant_id, owner, target["session_id"])
             for claim in await self._claims(scope, key):
@@ -276,6 +319,11 @@ class Forgetter:
                     yield f"claim {claim.claim_id}"
             if what == "session" and (n := await self.index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri)))):
                 yield f"{n} index rows"
+
+
+def _is_of(claim: Claim, user_id: str) -> bool:
+    at = claim.occasion
+    return claim.about == f"user:{user_id}" or (at is not None and user_id in (at.sender_id, at.user_id))
 
 
 def _scrubbed(change: Any, gone: set[str]) -> Any:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mnemon.contracts.errors import InvalidArgument, NotFound
-from mnemon.contracts.filters import Eq, every
+from mnemon.contracts.filters import Eq, In, every
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.nodes import Edge, Node, NodeKey, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Archive, Queue
 from mnemon.contracts.scope import Owner, Scope
 from mnemon.logic.policies import claims_in
 from mnemon.logic.shelves import slug
-from mnemon.pipelines.index.projection import CHUNK
+from mnemon.pipelines.index.projection import CHUNK, PROFILE
 from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import node_job, node_of
 from mnemon.pipelines.replicas import Replicas
@@ -69,7 +69,7 @@ class NodeKeeper:
         if rows != node.metadata.get("claims", []):
             await self.archive.write_metadata(scope, to, {**node.metadata, "claims": rows})
         await settle_others(self.archive, scope, claims)
-        await self.replicas.indexer.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri)))
+        await self.replicas.indexer.index.delete(scope, every(In("kind", (CHUNK, PROFILE)), Eq("uri", key.uri)))
         await self.replicas.index_node(to)
         for session in dict.fromkeys(c.session for c in claims):
             await self.replicas.bring_up(session)

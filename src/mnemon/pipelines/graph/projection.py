@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
 from mnemon.logic.graph.projecting import last_event, of_claims, of_turns
 from mnemon.logic.ids import turn_id
-from mnemon.pipelines.index.projection import Lives, lives
+from mnemon.pipelines.index.projection import Lives, added_claims, lives
 
 # Turns of one step: a session of up to this many is seen wholly or not at all without a second step.
 _BATCH = 2_000
@@ -33,7 +34,8 @@ def session_uri(origin: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Which version of a session's page the graph holds, and of it: up to which turn and commit; the last event."""
+    """Which version of a session's page the graph holds, and of it: up to which turn and commit; the last event; how
+    many claims, and which (`ids`)."""
 
     version: int = 0
     seq: int = 0
@@ -41,6 +43,8 @@ class _Mark:
     commits: int = 0
     kept: str = ""
     last: str = ""
+    claims: int = 0
+    ids: str = ""
 
     @classmethod
     def of(cls, text: str | None) -> _Mark:
@@ -110,9 +114,11 @@ class Grapher:
             await self.graph.put(scope, [piece])
             fresh = more
         unseen = mark.seq > 0 and mark.version == 0
+        added = None if unseen or not shown else _added(mark, record)
         mark, turns = self._turns(record, fresh, life, mark, version, shown)
-        said = await self._told(scope, record, turns)
-        claims = Saying(origins[1], of_claims(record, said.claims, said.cited, said.unkept, shown), mark=str(version))
+        said = await self._told(scope, record, turns, added)
+        batch = of_claims(record, said.claims, said.cited, said.unkept, shown)
+        claims = Saying(origins[1], batch, whole=added is None, mark=str(version))
         await self.graph.put(scope, [turns, claims])
         if shown and unseen:
             await self.graph.publish(scope, origins)
@@ -136,12 +142,14 @@ class Grapher:
         batch = of_turns(record, kept, shown, mark.last)
         seq, head = (turns[-1].seq, turns[-1].chain) if turns else (mark.seq, mark.head)
         last = last_event(record, kept) or mark.last
-        after = _Mark(version, seq, head, record.commits, record.kept, last)
+        ids = _digest(record.claim_ids)
+        after = _Mark(version, seq, head, record.commits, record.kept, last, len(record.claim_ids), ids)
         return after, Saying(origins_of(record.key)[0], batch, whole=mark.seq == 0, mark=after.told())
 
-    async def _told(self, scope: Scope, record: SessionRecord, turns: Saying) -> _Said:
-        """The claims that stand, and the utterances they cite: just told, told before, or for their sake only."""
-        settled = set(record.claim_ids)
+    async def _told(self, scope: Scope, record: SessionRecord, turns: Saying, added: Sequence[str] | None) -> _Said:
+        """The claims that stand, or those of them that were added, and the utterances they cite: just told, told
+        before, or for their sake only."""
+        settled = set(record.claim_ids if added is None else added)
         claims = (
             [c for c in await self.archive.read_claims(scope, record.key) if c.claim_id in settled] if settled else []
         )
@@ -157,6 +165,16 @@ class Grapher:
             unkept = [t for t in stored if t.turn.turn_id in missing]
             found |= {u.id: u for u in of_turns(record, unkept, published=False).utterances}
         return _Said(claims, {cited[id]: u for id, u in found.items()}, unkept)
+
+
+def _added(mark: _Mark, record: SessionRecord) -> tuple[str, ...] | None:
+    """The claims to tell beside those told before; None where all are to be told anew."""
+    known = record.claim_ids[: mark.claims]
+    return added_claims(mark.version, known, record) if mark.version and _digest(known) == mark.ids else None
+
+
+def _digest(claim_ids: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(claim_ids).encode()).hexdigest()[:16] if claim_ids else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,17 @@ from mnemon.pipelines.index.projection import (
     CHUNK,
     CLAIM,
     HIDDEN,
+    PROFILE,
     Lives,
     Marker,
+    added_claims,
     chunk_entries,
     claim_entries,
+    is_profile,
     lives,
     marker_entry,
+    profile_entry,
+    profile_text,
     turn_entries,
 )
 
@@ -71,7 +76,7 @@ class Indexer:
         life = lives(record, await self.archive.read_tags(scope, key) if record.kept == "tagged" else [])
         if not (fresh and fresh[0].seq == done + 1):
             fresh = await self.archive.read_turns(scope, key, after=done, limit=BATCH)
-        claims = await self._claims(scope, record)
+        claims = await self._claims(scope, record, marker)
         touched = dict.fromkeys(change.uri for commit in commits for change in commit.changes)
         nodes = [key_at(key.tenant_id, key.owner, uri) for uri in touched]
         indexed = len(fresh)
@@ -136,18 +141,22 @@ class Indexer:
             chunks = chunk_for_node(node) if node else []
             await self._drop_old_chunks(scope, key, versions[key], chunks)
             if node:
-                vectors = await self.embedder.embed_texts([c.text_content for c in chunks])
-                entries += chunk_entries(node, chunks, vectors)
+                whole = [profile_text(node)] if is_profile(node) else []
+                vectors = await self.embedder.embed_texts([*(c.text_content for c in chunks), *whole])
+                entries += chunk_entries(node, chunks, vectors[: len(chunks)])
+                entries += [profile_entry(node, vector) for vector in vectors[len(chunks) :]]
         return entries, versions
 
     async def _said(self, claims: Sequence[Claim], unseen: Collection[str] = ()) -> list[Entry]:
         vectors = await self.embedder.embed_texts([c.statement for c in claims]) if claims else []
         return claim_entries(claims, vectors, unseen)
 
-    async def _claims(self, scope: Scope, record: SessionRecord) -> list[Claim]:
-        if not record.claim_ids:
+    async def _claims(self, scope: Scope, record: SessionRecord, marker: Marker) -> list[Claim]:
+        """Those that may differ from what the index holds."""
+        added = added_claims(marker.version, marker.claim_ids, record)
+        settled = set(record.claim_ids if added is None else added)
+        if not settled:
             return []
-        settled = set(record.claim_ids)
         return [c for c in await self.archive.read_claims(scope, record.key) if c.claim_id in settled]
 
     async def _drop_lost_claims(self, scope: Scope, record: SessionRecord) -> None:
@@ -159,6 +168,8 @@ class Indexer:
         if version != 1:
             now = In("id", tuple(c.chunk_id for c in chunks))
             await self.index.delete(scope, every(Eq("kind", CHUNK), Eq("uri", key.uri), Not(now)))
+            if version == 0:
+                await self.index.delete(scope, every(Eq("kind", PROFILE), Eq("uri", key.uri)))
 
     async def _turns(
         self, record: SessionRecord, turns: Sequence[StoredTurn], life: Lives, published: bool

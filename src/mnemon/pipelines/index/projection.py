@@ -1,5 +1,5 @@
-"""What the archive holds as entries of an index: turns, claims, nodes in chunks, and the marker that says how far a
-session is indexed."""
+"""What the archive holds as entries of an index: turns, claims, nodes in chunks, profiles as a whole, and the marker
+that says how far a session is indexed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.entries import EmbeddingVector, Entry
-from mnemon.contracts.nodes import Node
+from mnemon.contracts.nodes import Node, Shelf
 from mnemon.contracts.sessions import KeptRule, SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.chunking import ChunkRecord
-from mnemon.logic.ids import marker_id, turn_id
+from mnemon.logic.front_matter import split
+from mnemon.logic.ids import marker_id, stable_id, turn_id
+from mnemon.logic.portraits import overview_of
 from mnemon.logic.tagging import archived_only, kept_turns
 
 TURN = "turn"
 CLAIM = "claim"
 CHUNK = "chunk"
+PROFILE = "profile"
 MARKER = "session_marker"
 SOURCE = "locomo_text_pipeline"
 MARKER_SOURCE = "dialog_session_marker"
@@ -142,12 +145,30 @@ def claim_entries(
                 "importance": claim.governance.importance,
                 "expires_at": epoch_ms(claim.expires_at) if claim.expires_at else None,
                 "entities": list(claim.entities),
+                "tags": _chat_tags(claim),
             },
             metadata={"claim": _whole(claim)},
             vector=vector.dense_vector,
         )
         for claim, vector in zip(claims, vectors, strict=True)
     ]
+
+
+def _chat_tags(claim: Claim) -> list[str]:
+    """What happened in a chat can be asked for by whom it was with and where."""
+    at = claim.occasion
+    if at is None:
+        return []
+    named = [user_tag(at.user_id), user_tag(at.sender_id), group_tag(at.group_id) if at.group_id else ""]
+    return list(dict.fromkeys(filter(None, named)))
+
+
+def user_tag(user_id: str) -> str:
+    return f"user:{user_id}"
+
+
+def group_tag(group_id: str) -> str:
+    return f"group:{group_id}"
 
 
 def _whole(claim: Claim) -> dict[str, Any]:
@@ -187,6 +208,49 @@ def chunk_entries(node: Node, chunks: Sequence[ChunkRecord], vectors: Sequence[E
     ]
 
 
+def is_profile(node: Node) -> bool:
+    """One with a head: those of an older version get it when they are next written."""
+    return node.key.shelf is Shelf.PROFILE and "entity_id" in split(node.content)[0]
+
+
+def profile_text(node: Node) -> str:
+    """What of a profile is searched: its lines without their proof."""
+    return f"{split(node.content)[0]['name']}\n{overview_of(node)}"
+
+
+def profile_entry(node: Node, vector: EmbeddingVector) -> Entry:
+    """The whole profile as one entry, beside its chunks."""
+    head, _ = split(node.content)
+    entity = f"{head['entity_type']}:{head['entity_id']}"
+    return Entry(
+        id=profile_id(node.key.uri),
+        principals=node.principals,
+        text=profile_text(node),
+        kind=PROFILE,
+        fields={
+            "uri": node.key.uri,
+            "node": node.key.uri,
+            "shelf": node.key.shelf.value,
+            "domain": "dialog",
+            "modality": "text",
+            "published": True,
+            "ts": epoch_ms(node.updated_at) if node.updated_at else 0,
+            "tags": [entity, str(head["entity_type"])],
+            "expires_at": _expiry(node),
+        },
+        metadata={
+            "id": entity,
+            **{name: head.get(name) for name in ("entity_type", "entity_id", "name", "updated_at", "tags")},
+            "version": node.version,
+        },
+        vector=vector.dense_vector,
+    )
+
+
+def profile_id(uri: str) -> str:
+    return stable_id("profile", uri)
+
+
 def _expiry(node: Node) -> int | None:
     """A node whose every claim ends is over when the last of them is; one that is over in part is rendered anew by
     the sweep."""
@@ -215,6 +279,14 @@ class Marker:
     def of(cls, entry: Entry) -> Marker:
         held = {f.name: entry.metadata[f.name] for f in fields(cls) if f.name in entry.metadata}
         return cls(**{**held, "seq": int(entry.fields["seq"]), "claim_ids": tuple(held.get("claim_ids", ()))})
+
+
+def added_claims(version: int, known: Sequence[str], record: SessionRecord) -> tuple[str, ...] | None:
+    """Claims a page has that an earlier version of it had not, where nothing but adding them can have happened in
+    between; None where more may have changed. Whoever changes a claim turns the page once more for it."""
+    before = tuple(known)
+    one_step = version + 1 == record.version and len(before) < len(record.claim_ids)
+    return record.claim_ids[len(before) :] if one_step and record.claim_ids[: len(before)] == before else None
 
 
 def marker_entry(record: SessionRecord, marker: Marker) -> Entry:

@@ -9,17 +9,14 @@ from datetime import datetime
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord, NodeChange, NodeImage, PlanAction, WritePlan, WriteResult
-from mnemon.contracts.errors import MnemonError, NotFound, VersionConflict
+from mnemon.contracts.errors import MnemonError, VersionConflict
 from mnemon.contracts.nodes import Edge, Node
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.logic.policies import claims_in, same_node
 from mnemon.logic.shelves import key_at
 from mnemon.pipelines.write.placing import Placer, change_for, changed_by
-
-# Each try that fails is somebody else's that succeeded; so as many may be needed as there are writers.
-TRIES = 60
-PAUSE_S = 0.002
+from mnemon.pipelines.write.refiling import PAUSE_S, TRIES, node_at
 
 
 @dataclass(slots=True)
@@ -177,10 +174,7 @@ class Applier:
         out.edges += edges
 
     async def _read(self, scope: Scope, session: SessionKey, change: NodeChange) -> Node | None:
-        try:
-            return await self.archive.read_node(scope, key_at(session.tenant_id, session.owner, change.uri))
-        except NotFound:
-            return None
+        return await node_at(self.archive, scope, key_at(session.tenant_id, session.owner, change.uri))
 
 
 def _node(session: SessionKey, change: NodeChange) -> Node | None:

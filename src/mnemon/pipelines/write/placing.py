@@ -10,7 +10,7 @@ from datetime import datetime
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.commits import CommitOptions, DedupConfig, PlanAction, RelationOp, WritePlan
-from mnemon.contracts.errors import MnemonError, ModelFailed, NotFound
+from mnemon.contracts.errors import MnemonError, ModelFailed
 from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
 from mnemon.contracts.ports import Archive, Likeness
 from mnemon.contracts.reports import Degraded
@@ -19,6 +19,7 @@ from mnemon.logic.policies import Change, current_ids, plan, rendered
 from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.tasks import DEDUP, MERGE, DedupInput, MergeInput
+from mnemon.pipelines.write.refiling import node_at
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Placer:
         filed = [c for c in claims if c.state is not ClaimState.PENDING]
         keys = await self._targets(asker, scope, filed, options, out)
         changes = _changes(filed, keys, gone)
-        plans = await asyncio.gather(*(self._plan(asker, scope, change, now, out) for change in changes))
+        plans = await asyncio.gather(*(self.plan(asker, scope, change, now, out) for change in changes))
         if not options.skip_relations:
             plans = await self._related(scope, plans)
         out.plans = list(plans)
@@ -100,7 +101,8 @@ class Placer:
 
     # --- plans
 
-    async def _plan(self, asker: Asker, scope: Scope, change: Change, now: datetime, out: Placed) -> WritePlan:
+    async def plan(self, asker: Asker, scope: Scope, change: Change, now: datetime, out: Placed) -> WritePlan:
+        """What shall become of one node, in a model's words where there is one."""
         existing = await self.read(scope, change.key)
         made = plan(change, existing, now)
         if made.action is not PlanAction.MERGE or existing is None or made.after is None or asker.by_rules:
@@ -132,10 +134,7 @@ class Placer:
         return replace(made, after=after, reason=f"{made.reason}; {answer.output.reason}".rstrip("; "))
 
     async def read(self, scope: Scope, key: NodeKey) -> Node | None:
-        try:
-            return await self.archive.read_node(scope, key)
-        except NotFound:
-            return None
+        return await node_at(self.archive, scope, key)
 
     # --- relations
 

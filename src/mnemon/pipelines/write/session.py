@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured, VersionConflict
+from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Archive, Clock, Holds, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
@@ -25,6 +25,7 @@ from mnemon.pipelines.jobs import digest_job, session_of
 from mnemon.pipelines.write.commit import Committer
 from mnemon.pipelines.write.intake import Intake
 from mnemon.pipelines.write.order import WriteOrder
+from mnemon.pipelines.write.pages import new_record, open_page, turn_page
 from mnemon.pipelines.write.telling import Telling
 
 _APPEND = 2_000
@@ -87,7 +88,7 @@ class SessionWriter:
         job: Job | None,
     ) -> Telling:
         order = telling.order
-        record = await self._open(scope, key, principals, before)
+        record = await open_page(self.archive, self.clock, scope, key, principals, before)
         appended = await self._append(scope, key, telling.intake)
         telling.appended(appended.written, appended.already_there, appended.turn_count)
         if not order.extract or telling.asker is None:
@@ -232,21 +233,6 @@ class SessionWriter:
         there = {t.turn.turn_id for t in await self.archive.read_turns(scope, record.key)}
         return there | {t.turn_id for t in await self.archive.read_tombstones(scope, record.key)}
 
-    async def _open(
-        self, scope: Scope, key: SessionKey, principals: tuple[str, ...], record: SessionRecord | None
-    ) -> SessionRecord:
-        """The session's page, made if it is new; two who make it at once share it."""
-        if record is not None and set(record.principals) == set(principals):
-            return record
-        fresh = new_record(key, principals, self.clock)
-        try:
-            return await self.archive.write_session(scope, fresh, record.version if record else 0)
-        except VersionConflict:
-            there = await self.archive.read_session(scope, key)
-            if there is None or set(there.principals) != set(principals):
-                raise
-            return there
-
     async def _append(self, scope: Scope, key: SessionKey, intake: Intake) -> _Appended:
         for blob in intake.spool.blobs():
             await self.archive.put_blob(scope, blob)
@@ -304,20 +290,7 @@ class SessionWriter:
         return await self._turn_page(scope, record, {**done, "counts": counts})
 
     async def _turn_page(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
-        """The page with this written in, whoever else has written on it meanwhile."""
-        while True:
-            page = record.model_copy(update=update)
-            if page == record:
-                return record
-            if page.turn_count < record.turn_count:
-                page = page.model_copy(update={"turn_count": record.turn_count, "chain_head": record.chain_head})
-            try:
-                return await self.archive.write_session(scope, page, record.version)
-            except VersionConflict:
-                newer = await self.archive.read_session(scope, record.key)
-                if newer is None:
-                    raise
-                record = newer
+        return await turn_page(self.archive, scope, record, lambda _: update)
 
     async def _failed(
         self,
@@ -419,19 +392,6 @@ class SessionWriter:
         for key in _sessions(others):
             await self.replicas.index_session(key)
             await self.replicas.project(key)
-
-
-def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> SessionRecord:
-    now = clock.now()
-    return SessionRecord(
-        tenant_id=key.tenant_id,
-        owner_kind=key.owner.kind,
-        owner_id=key.owner.id,
-        session_id=key.session_id,
-        principals=principals,
-        created_at=now,
-        updated_at=now,
-    )
 
 
 def _sessions(claims: Sequence[Claim]) -> tuple[SessionKey, ...]:

@@ -9,6 +9,7 @@ import click
 from mnemon.contracts.errors import MnemonError
 from mnemon.surfaces.cli import (
     bench,
+    chats,
     claims,
     commit,
     demo,
@@ -20,9 +21,11 @@ from mnemon.surfaces.cli import (
     messages,
     moving,
     nodes,
+    profiles,
     retrieve,
     serve,
     token,
+    tools,
     upkeep,
 )
 from mnemon.surfaces.cli.options import wants_json
@@ -44,6 +47,11 @@ for command in (
     entries.search,
     entries.history,
     messages.messages,
+    chats.end,
+    chats.context,
+    chats.events,
+    profiles.profile,
+    tools.tools,
     claims.claims,
     claims.pending,
     nodes.nodes,

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from mnemon.contracts.results import SessionWriteResult
 from mnemon.engine.sync import BoundMemory, Memory
+from mnemon.surfaces.cli.demo_chat import remember_group
 from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_claims, print_degraded, print_hits, print_json, print_rejected
 
@@ -36,7 +37,7 @@ Scores = dict[str, list[tuple[str, float]]]
 @click.command()
 @shared
 def demo(place: Place) -> None:
-    """Remember bilingual conversations and answer questions in both languages with the words that prove it.
+    """Remember bilingual conversations and a group chat; answer in both languages with the words that prove it.
 
     Uses a temporary folder unless --home is given on the command line, and no model unless one is configured
     (--llm, MNEMON_LLM_PROVIDER …, OPENAI_API_KEY …).
@@ -45,18 +46,21 @@ def demo(place: Place) -> None:
         source = click.get_current_context().get_parameter_source("home")
         if source is click.core.ParameterSource.DEFAULT:
             place = replace(place, home=stack.enter_context(tempfile.TemporaryDirectory(prefix="mnemon-demo-")))
-        platform = place.read_config().llm
-        if place.llm is None and not platform.provider and not platform.accounts:
-            place = replace(place, llm="rules")
-        memory = stack.enter_context(place.open())
+        # Nobody works in the background: each works when it is his turn, and can be watched.
+        config = replace(place.read_config(), background_worker=False)
+        llm = place.llm or ("rules" if not config.llm.provider and not config.llm.accounts else None)
+        memory = stack.enter_context(Memory(place.home, config=config, embedder=place.embedder, llm=llm))
         results = [_remember(memory, name, place.as_json) for name in _FORMATS]
         bound = memory.bind(TENANT, USER)
         answers = _ask(bound, place.as_json)
+        if not place.as_json:
+            _show_files(memory)
+        chat = remember_group(memory, TENANT, place.as_json) if config.cognitive.enabled else None
         proof = memory.verify()
         if place.as_json:
-            print_json({"sessions": results, "answers": answers, "verified": proof.ok, "turns": proof.turns})
+            shown = {"sessions": results, "answers": answers, "chat": chat, "verified": proof.ok, "turns": proof.turns}
+            print_json(shown)
             return
-        _show_files(memory)
         console.print(Rule("proof"))
         console.print(
             f"verify: {proof.turns} turns, {proof.claims} claims, {proof.nodes} memories, {proof.bytes:,} bytes, "

@@ -12,7 +12,7 @@ import click
 
 from mnemon.engine.config import FILE, Config
 from mnemon.engine.memory import AsyncMemory
-from mnemon.engine.sync import BoundMemory, Memory
+from mnemon.engine.sync import BoundMemory, Cognitive, Memory
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +61,21 @@ class Who:
 
     def bind(self, memory: Memory) -> BoundMemory:
         return memory.bind(self.tenant, self.user, self.product, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat a command looks into: a person's, or a group's."""
+
+    tenant: str
+    user: str | None
+    group: str | None
+    include_private: bool
+
+    def bind(self, memory: Memory) -> Cognitive:
+        if self.user is None and self.group is None:
+            raise click.UsageError("name the chat: --user or --group")
+        return memory.cognitive(self.tenant, self.user, self.group, include_private=self.include_private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,16 @@ scoped = _bundle(
         click.option("--user", required=True, help="The user."),
         click.option("--product", help="The product the user speaks through."),
         click.option("--group", help="The group the user speaks in."),
+    ),
+)
+chatting = _bundle(
+    "chat",
+    Chat,
+    (
+        click.option("--tenant", required=True, help="The tenant."),
+        click.option("--user", help="Whose private chat, or who speaks in the group."),
+        click.option("--group", help="The group chat."),
+        click.option("--include-private", is_flag=True, help="In a group: the user's own memories as well."),
     ),
 )
 filtered = _bundle(

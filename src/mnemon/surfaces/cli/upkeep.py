@@ -8,6 +8,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from mnemon.contracts.chats import HistorianStatus
 from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, errors, print_defects, print_json
 
@@ -33,6 +34,7 @@ def status(place: Place) -> None:
         ("embedder", state.embedder),
         ("jobs", f"{queue.pending} waiting, {queue.claimed} under way, {queue.failed} failed"),
         ("lag", f"the oldest waits since {oldest:%Y-%m-%d %H:%M:%S}" if oldest else "none"),
+        *_historian(state.historian),
     ):
         table.add_row(name, value)
     console.print(table)
@@ -42,6 +44,26 @@ def status(place: Place) -> None:
         errors.print("the index was built with another embedder: run `mnemon rebuild`", markup=False)
     for warning in state.warnings:
         errors.print(warning, markup=False)
+
+
+def _historian(state: HistorianStatus | None) -> tuple[tuple[str, str], ...]:
+    """How the chats of bots become memories."""
+    if state is None:
+        return ()
+    how = f"by {state.provider}" if state.enabled else "switched off (cognitive.enabled)"
+    return (
+        ("historian", f"{state.events} events, {how}"),
+        (
+            "turns",
+            f"{state.waiting} waiting ({state.retrying} tried before), {state.under_way} under way, "
+            f"{state.failed} failed, the oldest waits {state.oldest_waiting_s:.0f} s",
+        ),
+        (
+            "lately",
+            f"{state.failure_rate:.1%} failed, {state.latency_p50_s:.1f} s to a memory (95 %: "
+            f"{state.latency_p95_s:.1f} s), {state.rewrites} rewrites, {state.not_absolute} not absolute",
+        ),
+    )
 
 
 @click.command()

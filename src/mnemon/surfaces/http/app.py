@@ -20,6 +20,7 @@ from mnemon.surfaces.http.limits import Bodies, Crowd, Deadline, Rate
 from mnemon.surfaces.http.metrics import Metrics
 from mnemon.surfaces.http.openapi import DESCRIPTION, EVERYWHERE, OPEN_PATHS, complete
 from mnemon.surfaces.http.routes import (
+    chats,
     claims,
     entries,
     graph,
@@ -35,7 +36,7 @@ from mnemon.surfaces.http.tracing import Tracing
 from mnemon.surfaces.http.writes import Writes
 
 # Those that are asked most come first: a request is compared with one after the other.
-_ROUTERS = (retrieval, entries, sessions, messages, graph, claims, nodes, ports)
+_ROUTERS = (retrieval, chats, entries, sessions, messages, graph, claims, nodes, ports)
 
 
 def create_app(memory: AsyncMemory, gatekeeper: Gatekeeper, settings: ServiceConfig | None = None) -> FastAPI:
@@ -65,6 +66,7 @@ def create_app(memory: AsyncMemory, gatekeeper: Gatekeeper, settings: ServiceCon
         },
     )
     app.state.memory, app.state.writes, app.state.metrics = memory, writes, Metrics()
+    app.state.metrics.attend(memory.parts.watch, memory.parts.alerts)
     for routes in _ROUTERS:
         app.include_router(routes.router, responses=EVERYWHERE)
     app.include_router(service.router)

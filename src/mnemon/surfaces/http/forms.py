@@ -45,7 +45,7 @@ class KeylessForm(Form):
 
 
 class ToolForm(Form):
-    """A call of a message tool. Whose messages these are is said by the credentials alone."""
+    """A call of a tool. Whose memory it looks into is said by the credentials alone."""
 
     user_id: Any = Field(default=None, description=IGNORED)
 
@@ -55,9 +55,20 @@ class ToolForm(Form):
         return self
 
 
+class ToolQuery(Query):
+    """The same in the query of an address."""
+
+    user_id: str | None = Field(default=None, description=IGNORED)
+
+    @model_validator(mode="after")
+    def _note(self) -> ToolQuery:
+        note_smuggled(self.user_id)
+        return self
+
+
 def note_smuggled(user_id: Any) -> None:
     if user_id is not None:
-        note("user_id_ignored", why="a message tool was given a user_id; the credentials say who asks")
+        note("user_id_ignored", why="a tool was given a user_id; the credentials say who asks")
 
 
 class Items(BaseModel, Generic[T]):

@@ -80,10 +80,37 @@ class Caller:
         base = self.scope().principals if self.user_id is not None else {PUBLIC, f"a:{self.agent_id or DEFAULT_AGENT}"}
         return Scope(self.tenant_id, frozenset(base | wanted), trace_id=request_id.get())
 
+    def chat_of(self, user_id: str | None, group_id: str | None, sender_id: str | None) -> dict[str, Any]:
+        """Whose turn the body of a request tells of. A person tells of their own, in groups the token holds; a service
+        names whom it likes, in the headers or the body, but not two."""
+        if self.token is not None and self.token.kind == "user":
+            held: dict[str, tuple[str | None, tuple[str | None, ...]]] = {
+                "user_id": (user_id, (self.user_id,)),
+                "sender_id": (sender_id, (self.user_id,)),
+                "group_id": (group_id, tuple(self.token.groups)),
+            }
+            for name, (value, own) in held.items():
+                if value is not None and value not in own:
+                    raise PermissionDenied(
+                        f"this token does not hold what {name} names", field=name, reason="principal"
+                    )
+        return {
+            "tenant_id": self.tenant_id,
+            "user_id": _agreed("X-User-ID", self.user_id, "user_id", user_id),
+            "group_id": _agreed("X-Group-ID", self.group_id, "group_id", group_id),
+            "sender_id": sender_id,
+        }
+
     def _user(self) -> str:
         if self.user_id is None:
             raise InvalidArgument("name the user by the header X-User-ID", field="X-User-ID", reason="missing")
         return self.user_id
+
+
+def _agreed(header: str, said: str | None, name: str, given: str | None) -> str | None:
+    if said is not None and given is not None and said != given:
+        raise InvalidArgument(f"{header} and {name} name two", field=name, reason="contradiction")
+    return said if given is None else given
 
 
 def _checked(principal: str) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from mnemon.contracts.scope import Scope
 from mnemon.engine.bound import AsyncBoundMemory
+from mnemon.engine.cognitive import AsyncCognitive
 from mnemon.engine.entries import AsyncEntries
 from mnemon.engine.graph import AsyncGraphView
 from mnemon.engine.memory import AsyncMemory
@@ -41,6 +42,13 @@ class Visit:
 
     def graph(self, *named: object) -> AsyncGraphView:
         return self.memory.doors(self._scope(named)).graph
+
+    def chat(self, include_private: bool = False) -> AsyncCognitive:
+        """The chat tools for the person, or for the group where one is named; there a service may leave the person
+        out."""
+        caller = self.caller
+        user = caller.user_id if caller.group_id is not None else caller.named()["user_id"]
+        return self.memory.cognitive(caller.tenant_id, user, caller.group_id, include_private=include_private)
 
     def _scope(self, named: Sequence[object]) -> Scope:
         """What is no list of texts is no name; that it is wrong will be told by whoever reads it next."""

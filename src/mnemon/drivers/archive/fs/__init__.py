@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -58,6 +58,7 @@ class FsArchive:
         entropy: Callable[[int], bytes] = os.urandom,
         step: Step = no_step,
         revisions_kept: int = REVISIONS_KEPT,
+        kept_of: Mapping[Shelf, int] | None = None,
     ) -> None:
         make_dirs(home.absolute())
         self._step = step
@@ -65,7 +66,7 @@ class FsArchive:
         self._blobs = BlobFiles(self._layout, step)
         self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
         self._papers = PaperFiles(self._layout, self._turns, step)
-        self._nodes = NodeFiles(self._layout, clock, step, revisions_kept)
+        self._nodes = NodeFiles(self._layout, clock, step, revisions_kept, kept_of)
         self._relations = RelationFiles(self._layout, self._nodes, clock, step)
         self._logs = LogFiles(self._layout, clock, entropy, step)
         self._eraser = EraserFiles(self._layout, self._turns, self._papers, self._blobs, step)

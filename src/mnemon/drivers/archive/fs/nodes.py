@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -109,11 +109,18 @@ def _moved_on(key: NodeKey, version: int, expect: int) -> VersionConflict:
 
 
 class NodeFiles:
-    def __init__(self, layout: Layout, clock: Clock, step: Step, keep: int = REVISIONS_KEPT) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        clock: Clock,
+        step: Step,
+        keep: int = REVISIONS_KEPT,
+        keep_of: Mapping[Shelf, int] | None = None,
+    ) -> None:
         self._layout = layout
         self._clock = clock
         self._step = step
-        self._keep = keep
+        self._keep_of = dict.fromkeys(Shelf, keep) | dict(keep_of or {})
 
     # --- reading
 
@@ -198,7 +205,7 @@ class NodeFiles:
             created = _moment(there.meta["created_at"]) if there else now
             node = replace(node, version=version + 1, created_at=created, updated_at=now)
             self._commit(node, reason)
-            self._prune(key, node.version - self._keep)
+            self._prune(key, node.version - self._keep_of[key.shelf])
         return node
 
     def _make_and_hold(self, key: NodeKey, held: ExitStack) -> Path:
@@ -254,7 +261,7 @@ class NodeFiles:
         if not versions or versions[-1] <= current:
             return self._put_back(key, current) if current in versions else ""
         self._place(self._copy(key, versions[-1]).node)
-        self._prune(key, versions[-1] - self._keep)
+        self._prune(key, versions[-1] - self._keep_of[key.shelf])
         return "finished a write that was cut off"
 
     def _put_back(self, key: NodeKey, version: int) -> str:
@@ -276,7 +283,7 @@ class NodeFiles:
             if state is None or not state.changed:
                 return None
             node = self._keep_edit(key, state)
-            self._prune(key, node.version - self._keep)
+            self._prune(key, node.version - self._keep_of[key.shelf])
             return node
 
     def write_level(self, scope: Scope, key: NodeKey, level: Level, text: str) -> Node:
@@ -357,7 +364,7 @@ class NodeFiles:
         try:
             with locked(self._layout.node(key), shared=True):  # nobody prunes meanwhile
                 earlier = [v for v in versions_kept(self._layout.revisions(key)) if v < current]
-                copies = [self._copy(key, v) for v in earlier[: -self._keep - 1 : -1]]
+                copies = [self._copy(key, v) for v in earlier[: -self._keep_of[key.shelf] - 1 : -1]]
         except FileNotFoundError:
             raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
         return [r for r in copies if scope.sees(r.node.principals)]

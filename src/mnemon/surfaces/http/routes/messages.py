@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi import Query as InQuery
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
-from mnemon.surfaces.http.forms import IGNORED, Form, Items, Query, ToolForm, note_smuggled
+from mnemon.surfaces.http.forms import Form, Items, ToolForm, ToolQuery
 from mnemon.surfaces.http.openapi import documented
 from mnemon.surfaces.http.reading import StrictRoute
 from mnemon.surfaces.http.visit import Here, answer
@@ -31,16 +31,7 @@ _MESSAGE = {
 _HIT = {"message": _MESSAGE, "score": 0.83, "highlights": [[12, 22]]}
 
 
-class Toolcall(Query):
-    user_id: str | None = Field(default=None, description=IGNORED)
-
-    @model_validator(mode="after")
-    def _note(self) -> Toolcall:
-        note_smuggled(self.user_id)
-        return self
-
-
-class Listing(Toolcall):
+class Listing(ToolQuery):
     since: str | None = Field(default=None, description=f"From this time on; {_MOMENT}.")
     until: str | None = Field(default=None, description=f"Before this time; {_MOMENT}.")
     role: Role | None = None
@@ -49,7 +40,7 @@ class Listing(Toolcall):
     session_id: str | None = None
 
 
-class Around(Toolcall):
+class Around(ToolQuery):
     before: int = Field(default=20, ge=0, le=200, description="How many messages before it.")
     after: int = Field(default=0, ge=0, le=200, description="How many messages after it.")
 

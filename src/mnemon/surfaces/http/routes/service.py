@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from mnemon.contracts.chats import HistorianStatus
 from mnemon.contracts.jobs import QueueStats
 from mnemon.engine.readiness import readiness
 from mnemon.surfaces.http.openapi import EVERYWHERE, documented
@@ -45,6 +46,7 @@ class TenantStatus(BaseModel):
     embedder: str
     semantic: bool
     queue: QueueStats
+    historian: HistorianStatus | None = None
 
 
 _READY = {"ready": True, "archive": "ok", "index": "ok", "embedder": "ok"}
@@ -59,6 +61,7 @@ _STATUS = {
     "embedder": "all-MiniLM-L6-v2",
     "semantic": True,
     "queue": {"pending": 0, "claimed": 0, "failed": 0},
+    "historian": {"enabled": True, "provider": "rules", "waiting": 0, "events": 214, "failure_rate": 0.0},
 }
 
 
@@ -93,9 +96,14 @@ async def ready(request: Request) -> Response:
     ),
 )
 async def metrics(request: Request) -> Response:
-    """Requests by route and status, how long they took, jobs that wait or failed. Needs no token, names nobody."""
+    """Requests by route and status, how long they took, jobs that wait or failed, how the historian does: turns by
+    outcome, retries, latency, how long the oldest waits. Needs no token, names nobody."""
     service = request.app.state
-    return Response(service.metrics.text(await service.memory.parts.queue.stats()), media_type=CONTENT_TYPE_LATEST)
+    parts = service.memory.parts
+    text = service.metrics.text(
+        await parts.queue.stats(), await parts.watch.oldest_waiting_s(), parts.watch.failure_rate
+    )
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get(

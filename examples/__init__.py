@@ -1,0 +1,1 @@
+"""Programs that use Mnemon, to run and to copy from."""
