@@ -141,7 +141,8 @@ class EndResult:
 
 @dataclass(frozen=True, slots=True)
 class EventHit:
-    """An event that fits: its absolute words, all that is known of the occasion, and the words it rests on."""
+    """An event that fits: its absolute words, all that is known of the occasion, and the words it rests on. `score`
+    puts hits in order and is a measure among them; `cosine` is how near it is by itself, None where words found it."""
 
     id: str
     text: str
@@ -151,6 +152,7 @@ class EventHit:
     evidence_level: str
     metadata: dict[str, Any] = field(default_factory=dict)
     evidence: tuple[Quote, ...] = ()
+    cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

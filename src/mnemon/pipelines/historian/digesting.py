@@ -158,16 +158,18 @@ class Historian:
             await self.replicas.bring_up(session)
         filed = next((c for c in made.claims_after if c.claim_id in mine), claim)
         if filed != claim:  # it repeats another, or another that was learnt before it is later
-            await self.archive.put_claims(scope, claim.session, [filed])
+            await settle_others(self.archive, scope, [filed])
         return filed
 
     async def _vouch(self, scope: Scope, record: SessionRecord, claims: Sequence[Claim]) -> SessionRecord:
         """The page that says it is done: one more line to what it said before."""
         words = {"turn_count": record.turn_count, "chain_head": record.chain_head}
         done = {**words, "status": SessionStatus.COMPLETED, "kept": "none"}
+        # Somebody may have taken a claim away since it was written.
+        left = {c.claim_id for c in await self.archive.read_claims(scope, record.key)} if claims else set()
 
         def update(page: SessionRecord) -> dict[str, Any]:
-            ids = tuple(dict.fromkeys([*page.claim_ids, *(c.claim_id for c in claims)]))
+            ids = tuple(dict.fromkeys([*page.claim_ids, *(c.claim_id for c in claims if c.claim_id in left)]))
             return {**done, "claim_ids": ids, "counts": {"events": record.turn_count, "claims": len(ids)}}
 
         there = await self.archive.read_session(scope, record.key)

@@ -69,7 +69,9 @@ class EventFinder:
         if desk.failures and not found.entries:
             raise desk.failures[0]
         chosen = self._chosen(found, top_k, epoch_ms(now))
-        return Events(tuple(_hit(entry, value) for entry, value in chosen), tuple(desk.degraded))
+        return Events(
+            tuple(_hit(entry, value, found.meaning.get(entry.id)) for entry, value in chosen), tuple(desk.degraded)
+        )
 
     async def _found(self, desk: Desk, query: str, where: Where, pool: int) -> _Found:
         asked = understand(query, desk.now, ranking_data().forms)
@@ -146,7 +148,7 @@ def _days_named(entry: Entry, at: int) -> tuple[Period, ...]:
     return periods_in(entry.text, parse_time(local) if local else datetime.fromtimestamp(at / 1000, UTC))
 
 
-def _hit(entry: Entry, score: float) -> EventHit:
+def _hit(entry: Entry, score: float, cosine: float | None) -> EventHit:
     claim = claim_of(entry)
     at = claim.occasion
     return EventHit(
@@ -158,6 +160,7 @@ def _hit(entry: Entry, score: float) -> EventHit:
         evidence_level=claim.governance.evidence_level.value,
         metadata={"session_id": claim.session_id, **_occasion(claim, at)},
         evidence=quotes_of(claim),
+        cosine=None if cosine is None else round(cosine, 6),
     )
 
 
