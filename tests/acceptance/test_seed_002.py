@@ -403,6 +403,15 @@ def test_2_3_the_head_is_yaml_as_the_seed_writes_it(remembered: Memory) -> None:
     assert re.match(form, text), text
 
 
+@pytest.mark.parametrize("name", ["off", "y", "null", "null: x", 'a"b', "1e3"])
+def test_2_3_whatever_somebody_is_called_the_head_says_it_as_text(memory: Memory, name: str) -> None:
+    memory.end("t", "r", 1, new_info="收藏了红茶", user_id=name)
+    done(memory)
+    text = memory.get_profile("user", name, "t", name).text
+    assert f"entity_id: {json.dumps(name)}\n" in text
+    assert split(text)[0]["entity_id"] == name
+
+
 @pytest.mark.parametrize(
     ("config", "kept"), [(QUIET, 5), (cognitive(historian=HistorianConfig(profile_revision_keep=2)), 2)]
 )
@@ -942,6 +951,11 @@ def test_8_5_switched_off_all_is_as_without_it_and_on_again_nothing_is_lost(home
         assert in_group(memory).context("雨").text == ""
         assert in_group(memory).search_events("雨") == ()
         assert in_group(memory).search_profiles("杭州") == ()
+        for ask in (in_group(memory).get_profile, in_group(memory).profile_history):
+            with pytest.raises(errors.NotFound, match="enabled is false"):
+                ask("user", NULL)
+        with pytest.raises(errors.NotFound, match="enabled is false"):
+            in_group(memory).rollback_profile("user", NULL, 1)
         assert memory.run_jobs().claimed == 0, "what waits goes on waiting"
     assert everything() == before
     with opened(home) as memory:

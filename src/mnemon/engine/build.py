@@ -175,7 +175,8 @@ def _queue(config: Config, home: Path, clock: Clock) -> Queue:
     places = {"fs": home / "queue", "sqlite": home / "queue.db"}
     if config.queue_url not in places:
         raise InvalidArgument(f"queue_url must be one of {', '.join(places)}", field="queue_url")
-    return cast(Queue, driver("queue", config.queue_url)(places[config.queue_url], clock))
+    kept = config.cognitive.historian.failed_jobs_kept
+    return cast(Queue, driver("queue", config.queue_url)(places[config.queue_url], clock, failed_kept=kept))
 
 
 def _alerts(config: AlertsConfig) -> Alerts:

@@ -16,7 +16,7 @@ from mnemon.contracts.chats import (
     ProfileVersion,
     Said,
 )
-from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.scope import Scope, checked_id
 from mnemon.engine.addressing import one_of
 from mnemon.engine.ending import Moment, ended
@@ -78,7 +78,7 @@ class AsyncCognitive:
     async def get_profile(self, entity_type: EntityType, entity_id: str) -> Profile:
         """What is known of somebody or of a group, as far as it may be shown in this chat; `NotFound` where that is
         nothing."""
-        return await self._open().chats.get_profile(self.scope, *_entity(entity_type, entity_id))
+        return await self._switched_on().chats.get_profile(self.scope, *_entity(entity_type, entity_id))
 
     async def search_profiles(
         self, query: str, entity_type: EntityType | None = None, entity_id: str | None = None, top_k: int | None = None
@@ -97,7 +97,7 @@ class AsyncCognitive:
 
     async def profile_history(self, entity_type: EntityType, entity_id: str) -> tuple[ProfileVersion, ...]:
         """The versions of a profile, newest first."""
-        return await self._open().chats.profile_history(self.scope, *_entity(entity_type, entity_id))
+        return await self._switched_on().chats.profile_history(self.scope, *_entity(entity_type, entity_id))
 
     async def profile_diff(
         self, entity_type: EntityType, entity_id: str, from_version: int, to_version: int | None = None
@@ -105,13 +105,20 @@ class AsyncCognitive:
         """What changed between two versions; `to_version` is the newest where it is left out."""
         before = _number("from_version", from_version, 1 << 31)
         after = None if to_version is None else _number("to_version", to_version, 1 << 31)
-        return await self._open().chats.profile_diff(self.scope, *_entity(entity_type, entity_id), before, after)
+        return await self._switched_on().chats.profile_diff(self.scope, *_entity(entity_type, entity_id), before, after)
 
     async def rollback_profile(self, entity_type: EntityType, entity_id: str, version: int) -> Profile:
         """The profile as it was in an earlier version, as a new one. What was learnt since is no longer known; the
         words it was learnt from stay, and rolling forward again brings it back."""
         wanted = _number("version", version, 1 << 31)
-        return await self._open().chats.rollback_profile(self.scope, *_entity(entity_type, entity_id), wanted)
+        return await self._switched_on().chats.rollback_profile(self.scope, *_entity(entity_type, entity_id), wanted)
+
+    def _switched_on(self) -> Parts:
+        """For what has no empty answer: switched off, nothing is known of anybody."""
+        parts = self._open()
+        if not parts.config.cognitive.enabled:
+            raise NotFound("nothing is known of anybody: cognitive.enabled is false", field="cognitive.enabled")
+        return parts
 
 
 class Cognition(OpenMemory):

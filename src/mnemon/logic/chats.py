@@ -21,7 +21,7 @@ from mnemon.logic.governance import governed_end
 from mnemon.logic.ids import stable_id
 from mnemon.logic.language import language_of
 from mnemon.logic.redaction import Redactor
-from mnemon.logic.rules import topic_of
+from mnemon.logic.rules import is_of_group, topic_of
 from mnemon.logic.support import Cited, invented, is_mostly_new, twisted, unsupported
 
 # What the bot learnt weighs more than what it did.
@@ -168,7 +168,7 @@ def by_rules(call: EndCall) -> Absolute:
         did_what=did,
         new_info=new,
         canonical_text=canonical(did, new, setting),
-        about="group" if call.request_type == "group" and topic.of_group else "user",
+        about="group" if call.request_type == "group" and is_of_group(call.new_info, name_of_sender(call)) else "user",
         topic=topic.key,
         tags=topic.names,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from mnemon.logic.memo import remembered
+
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
@@ -45,7 +47,8 @@ def chinese(text: str) -> int:
     return total + section + digit
 
 
-def numbers(text: str) -> list[tuple[str, int, int]]:
+@remembered(8192)
+def numbers(text: str) -> tuple[tuple[str, int, int], ...]:
     """(value, start, end) of every number; a value is its digits without separators of thousands."""
     found: list[tuple[str, int, int]] = []
     for match in _NUMBER.finditer(text):
@@ -61,7 +64,7 @@ def numbers(text: str) -> list[tuple[str, int, int]]:
             values = [(str(value), at + a, at + b) for value, a, b in _english(said)]
             last, begun, _ = values.pop()
             found += [*values, (last + ("%" if match["part"] else ""), begun, end)]
-    return found
+    return tuple(found)
 
 
 def _arabic(digits: str, scale: str | None) -> str:

@@ -17,6 +17,7 @@ _OWNED, _OURS = re.compile(_ZH["owned"]), re.compile(_ZH["ours"])
 _OUR_GROUP = re.compile(_ZH["our_group"])
 _SIDE = re.compile("[这那][边儿里]")
 _HERE = ("这里", "这儿")
+_OUR_GROUP_EN = re.compile(rf"\s+{_EN['our_group']}\b", re.IGNORECASE)
 _OURS_EN = re.compile(rf"\s+{_EN['ours']}\b")
 _PREPOSITION, _MOTION = re.compile(_EN["prepositions"], re.IGNORECASE), re.compile(_EN["motion"], re.IGNORECASE)
 _EMPHATIC, _ALONE = re.compile(_EN["emphatic_after"], re.IGNORECASE), re.compile(r"\bby\s+$", re.IGNORECASE)
@@ -158,6 +159,8 @@ class _Rewriting:
             case = "subject" if is_subject(text, start, end) else "object"
         elif case == "either":
             case = "object" if is_object(text, end) else "own"
+        if case == "own" and who == "us" and (group := _OUR_GROUP_EN.match(text, end)) and self._setting.group:
+            return [Edit(start, group.end(), begun(self._cast.group("group", "en"), text, start))]
         if case == "own" and who == "us" and _OURS_EN.match(text, end):
             who = "me"
         called = self._cast.who(mark, who)

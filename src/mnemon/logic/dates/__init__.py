@@ -20,6 +20,7 @@ from mnemon.logic.dates.chinese import CHINESE
 from mnemon.logic.dates.english import ENGLISH, with_preposition
 from mnemon.logic.dates.grammar import WORDS
 from mnemon.logic.dates.periods import Precision
+from mnemon.logic.memo import remembered
 
 __all__ = ["QUOTED", "Dated", "Precision", "absolutise", "find", "gap", "relative", "unsettled", "without"]
 
@@ -91,7 +92,8 @@ def _outside_quotes(text: str, reference: datetime, context: str = "") -> list[t
     return [pair for pair in found if all(pair[0].end <= start or end <= pair[0].start for start, end in quoted)]
 
 
-def _found(text: str, reference: datetime, context: str = "") -> list[tuple[Dated, bool]]:
+@remembered(4096)
+def _found(text: str, reference: datetime, context: str = "") -> tuple[tuple[Dated, bool], ...]:
     """Dates, and whether each was read as English."""
     read = [(*found, False) for found in CHINESE.read(text, reference, context)]
     read += [(*found, True) for found in ENGLISH.read(text, reference, context)]
@@ -107,4 +109,4 @@ def _found(text: str, reference: datetime, context: str = "") -> list[tuple[Date
         words = text[start:end]
         dated = Dated(start, end, words, begins, ends, when.precision, when.relative, when.written or words, when.at)
         out.append((dated, english))
-    return out
+    return tuple(out)

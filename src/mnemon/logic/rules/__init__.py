@@ -2,8 +2,8 @@
 
 from mnemon.logic.rules.deciding import decide
 from mnemon.logic.rules.extracting import extract
-from mnemon.logic.rules.lines import topic_of
+from mnemon.logic.rules.lines import is_of_group, topic_of
 from mnemon.logic.rules.summarising import summarise
 from mnemon.logic.rules.tagging import tag
 
-__all__ = ["decide", "extract", "summarise", "tag", "topic_of"]
+__all__ = ["decide", "extract", "is_of_group", "summarise", "tag", "topic_of"]

@@ -9,10 +9,12 @@ from mnemon.logic import dates
 from mnemon.logic.rules.filing import dedup_key, entity_names
 from mnemon.logic.rules.reading import readings
 from mnemon.logic.rules.tables import TOPICS
+from mnemon.logic.text import STOP_WORDS, word_number
 
 _GROUP = re.compile("|".join(TOPICS["group"]["words"]), re.IGNORECASE)
 _USER = re.compile("|".join(TOPICS["group"]["user"]), re.IGNORECASE)
-_NAMES = re.compile(r"(?<![\w'])[A-Z][\w+#.-]*[\w+#](?: [A-Z][\w+#-]*[\w+#])*")
+# At the beginning of a sentence a capital says nothing.
+_NAMES = re.compile(r"(?<![\w'])(?<!^)(?<![.!?。！？] )[A-Z][\w+#.-]*[\w+#](?: [A-Z][\w+#-]*[\w+#])*")
 _FORMS = {"is": "am", "has": "have", "does": "do", "was": "was", "isn't": "am not", "hasn't": "haven't"}
 _MOST_NAMES = 8
 _LONGEST = 80
@@ -24,7 +26,6 @@ class LineTopic:
 
     key: str = ""
     names: tuple[str, ...] = ()
-    of_group: bool = False
 
 
 def topic_of(line: str, name: str) -> LineTopic:
@@ -33,12 +34,12 @@ def topic_of(line: str, name: str) -> LineTopic:
     found = readings(said)
     key = next((k for reading in found if (k := dedup_key(reading))), "")
     named = [n for reading in found for n in entity_names(reading)]
-    named += [n for n in _NAMES.findall(line) if n not in (name, "I")]
+    named += [n for n in _NAMES.findall(line) if n != name and word_number(n.lower()) not in STOP_WORDS]
     names = tuple(dict.fromkeys(n for n in named if n and n != name))
-    return LineTopic(key[:_LONGEST], names[:_MOST_NAMES], _of_group(line, name))
+    return LineTopic(key[:_LONGEST], names[:_MOST_NAMES])
 
 
-def _of_group(line: str, name: str) -> bool:
+def is_of_group(line: str, name: str) -> bool:
     """It speaks of all, and does not begin with the one who spoke."""
     begins = bool(name) and line.startswith(name)
     return bool(_GROUP.search(line)) and not begins and not _USER.match(line)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
-from mnemon.contracts.errors import MnemonError, NotFound
+from mnemon.contracts.errors import MnemonError, NotFound, Unavailable
 from mnemon.contracts.jobs import Job, JobKind, JobStatus, Outcome, Settled
 from mnemon.contracts.ports import Holds, Queue
 from mnemon.contracts.reports import IndexBatchResult
@@ -19,6 +19,8 @@ LEASE = timedelta(minutes=5)
 # Few at a time: what a worker holds when it dies has to wait for somebody to notice.
 CLAIM_LIMIT = 10
 CONCURRENCY = 4
+# How long to wait before trying once more to write down what came of a job.
+_PAUSES_S = (0.02, 0.1, 0.5, 2.0)
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +155,17 @@ class Worker:
         return problem is None
 
     async def _write_down(self, job: Job, problem: Exception | None) -> Job | None:
-        """The job as it waits or failed; None when it is done."""
+        """The job as it waits or failed; None when it is done. A disk that is full for a moment must not keep a whole
+        lane waiting until a lease is over."""
+        for pause in _PAUSES_S:
+            try:
+                return await self._written_down(job, problem)
+            except (Unavailable, OSError) as error:
+                _log.warning("could not write down what came of job %s: %s; trying again", job.job_id, error)
+                await asyncio.sleep(pause)
+        return await self._written_down(job, problem)
+
+    async def _written_down(self, job: Job, problem: Exception | None) -> Job | None:
         if problem is None:
             await self._queue.done(job.job_id)
             return None
