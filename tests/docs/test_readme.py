@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCS = ("README.md", "README.zh-CN.md", "docs/how-to.md", "docs/graph.md", "docs/chat-memory.md")
+DOCS = ("README.md", "README.zh-CN.md", "docs/how-to.md", "docs/graph.md", "docs/chat-memory.md", "docs/recall.md")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

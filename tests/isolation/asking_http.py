@@ -95,6 +95,7 @@ class Examination:
             *[self._search] * 3,
             self._search_by_names,
             *[self._retrieval] * 2,
+            *[self._recall] * 2,
             *[self._chat_events] * 2,
             self._chat_profiles,
             self._history,
@@ -290,6 +291,13 @@ class Examination:
         answer = await self._knock.post(visitor, "/v1/retrieval", body)
         self._judge(visitor, f"{strategy} {query!r}", answer, self._said(asker) | seen_of(self._town.entries, asker))
         self.found[strategy] += len(marks(answer.text))
+
+    async def _recall(self, visitor: Visitor) -> None:
+        """Whole, or round by round; by whomever the body names."""
+        question = self._rng.choice((*QUESTIONS, self._rng.choice(AWKWARD).strip() or "?"))
+        body = {"question": question, "user_id": self._told(visitor).written.caller.user}
+        answer = await self._knock.post(visitor, "/v1/recall", {**body, "stream": self._rng.random() < 0.3})
+        self._judge(visitor, f"recall {question!r}", answer, self._said(visitor.reader))
 
     # --- the chat tools
 

@@ -46,9 +46,9 @@ async def test_every_operation_is_described_with_examples_and_errors(service: Se
     for path, method, told in operations(document):
         name = f"{method} {path}"
         assert told["summary"], name
-        (content,) = told["responses"]["200"]["content"].values()
         assert told["description"], name
-        assert "example" in content or "Nothing" in told["responses"]["200"]["description"], name
+        for content in told["responses"]["200"]["content"].values():
+            assert "example" in content or "Nothing" in told["responses"]["200"]["description"], name
         if path in OPEN_PATHS:
             continue
         assert told["security"] == [{"bearer": []}, {"apiToken": []}], name

@@ -137,6 +137,7 @@ def told(memory: Memory) -> dict[str, Any]:
         },
         "prompt": memory.retrieval("绿茶", **who, strategy="auto_v1", budget={"top_k": 2}).prompt,
         "ranged": [h.id for h in memory.retrieval("Munich", **who, time_range={"gte": "2025-04-01T00:00:00Z"}).hits],
+        "recalled": memory.recall("Where do I live? 我喜欢喝什么？", **who, context={"role_pref": "any"}).model_dump(),
         "messages": [m.content for m in bound.messages_list(page_size=3).items],
         "words": [(h.message.content, h.highlights) for h in bound.lexical_search("绿茶").items],
         "meaning": [h.message.message_id for h in bound.semantic_search("Berlin", top_k=2)],
@@ -220,6 +221,43 @@ def test_the_model_key_never_leaves_the_client(service: Recorded) -> None:
     assert not [heard for heard in service.heard if KEY.encode() in heard]
     assert not [path for path in service.home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert KEY not in repr(asdict(result))
+
+
+def test_a_model_recalls_at_the_client_over_the_tools_of_the_service(service: Recorded, tmp_path: Path) -> None:
+    proof = {"message_id": "m1", "quote": "I live in Munich now."}
+    point = {"shelf": "profile", "statement": "The user lives in Munich now", "evidence": [proof]}
+
+    def plan(said: str) -> dict[str, Any]:
+        if "m1 user" in said:
+            return {"final": {"items": [point]}}
+        return {"tool": "lexical_search", "arguments": {"query_text": "Munich"}}
+
+    question = "Where do I live?"
+    with llm_server(plan) as model:
+        llm = {"provider": "openai", "model": "m", "api_key": KEY, "base_url": f"{model.url}/v1"}
+        with Memory(service.url, token=service.user(), llm=llm, clock=FixedClock()) as memory:
+            memory.session_write("acme", "ann", "s1", turns=TURNS, extract=False)
+            rounds: list[Any] = list(memory.recall_rounds(question, "acme", "ann"))
+            assert (rounds[-1].planner, rounds[-1].evidence[0].content) == ("model", proof["quote"])
+            assert [round_.tool for round_ in rounds[:-1]] == ["lexical_search"]
+            model.script = ["500"] * 9
+            stood_in = memory.recall(question, "acme", "ann")
+            assert (stood_in.planner, stood_in.degraded[0].what) == ("rules", "planner")
+            assert b"/v1/recall?" in service.heard
+            with pytest.raises(PermissionDenied):
+                memory.recall(question, "acme", "bob")
+    assert len(model.asked) > 2
+    assert not [heard for heard in service.heard if KEY.encode() in heard]
+    assert KEY not in stood_in.model_dump_json() + rounds[-1].model_dump_json()
+    (tmp_path / "SKILL.md").write_text("---\nname: own\ndescription: mine\n---\nLook.\n", encoding="utf-8")
+    with Memory(service.url, token=service.user(), clock=FixedClock()) as memory:
+        service.heard.clear()
+        there = memory.recall(question, "acme", "ann")
+        assert b"/v1/recall?" in service.heard
+        service.heard.clear()
+        assert memory.recall(question, "acme", "ann", skill=tmp_path) == there, "the same flow, over the tools"
+        assert b"/v1/recall?" not in service.heard
+        assert not [heard for heard in service.heard if str(tmp_path).encode() in heard]
 
 
 @pytest.mark.parametrize("service", [SECRET], indirect=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mnemon.contracts.chats import Absolute
 from mnemon.contracts.claims import Language
 from mnemon.contracts.drafts import DedupDecision, Draft, Merged, Summary
 from mnemon.contracts.errors import InvalidArgument
@@ -22,6 +23,8 @@ from mnemon.logic.shelves import EXTRACTORS, SHELVES
 from mnemon.logic.tagging import TagInput, check, task_status
 from mnemon.pipelines.prompts import LANGUAGES, Prompt, prompt
 from mnemon.pipelines.prompts.lines import tag_lines, turn_lines
+from mnemon.pipelines.recall.gates import Point, Quote
+from mnemon.pipelines.recall.steps import Step
 
 # A prompt whose text changes gets a new version, and its new line here.
 LOCKED = {
@@ -33,8 +36,10 @@ LOCKED = {
     "extraction.preferences@1": "b6427c45ba4ae31ada1622631e39d36537079bfe467000d03f04bacf5fb7f0f3",
     "extraction.procedure@1": "5835e0cdcb625168e744ed9aba13fee99cc6e2bc56a1d8185c1114f05f81c01c",
     "extraction.profile@1": "31705e5a969c5e30eb6b1af9419b22d81df818e94e55fa0f6b185a6ba63fe057",
+    "historian.absolutise@1": "e2f28655b63de88082755032622506968f57d12f38b354e1fb938cf0285b7928",
     "policy.dedup_decision@1": "ac52524a45c57a0c4047a2224f0ff89dc7dc9b5c81da7ff5fa3b5ffef2213883",
     "policy.merge_bundle@1": "98b0270ca99129e0a8d2a859610361f0231157a4cae0e6c1ff28fc647e085b58",
+    "recall.step@1": "7f247246a0424f81fd9c049609a396a1a6f426aa3f0d81d8d7d8225da7aa05c4",
     "retrieval.qa_general@1": "32bd8048f8c336adc9b9438afa8a4b0bd3a71284553905cea493c2fd9ab1ada8",
     "retrieval.rerank@1": "b8e69fa5516a804c20b77bff434904a8621eb0bf11650b370d121ac6b4320303",
     "tagging.value_tags@1": "05ba9f2f0235be1a99e00aceab208d1d64f933ae00894bbb237f8cc76bc1a970",
@@ -185,6 +190,10 @@ def test_an_extractor_is_allowed_what_the_published_table_says(id: str, language
         ("compression.archive_summary", Summary),
         ("policy.merge_bundle", Merged),
         ("policy.dedup_decision", DedupDecision),
+        ("historian.absolutise", Absolute),
+        ("recall.step", Step),
+        ("recall.step", Point),
+        ("recall.step", Quote),
     ],
 )
 def test_a_prompt_names_every_field_of_its_answer(id: str, answer: Any, language: Language) -> None:

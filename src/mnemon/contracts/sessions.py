@@ -19,8 +19,8 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
-# Which turns count as remembered: those stage 2 kept, every one, or none.
-KeptRule = Literal["tagged", "all", "none"]
+# Which turns count as remembered: those stage 2 kept, every one, those people said (not a bot's own notes), or none.
+KeptRule = Literal["tagged", "all", "said", "none"]
 
 
 class SessionRecord(BaseModel):

@@ -40,6 +40,7 @@ from mnemon.pipelines.historian.ending import Ender
 from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.indexing import Indexer
 from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.recall.recalling import Recaller
 from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.retrieval.retriever import OwnIndex, Retriever
 from mnemon.pipelines.write.commit import Committer
@@ -97,6 +98,7 @@ def _assemble(
     committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
     keeper = ClaimKeeper(archive, index, replicas, clock)
     entries = EntryWriter(Follower(archive, index, made, graph), clock)
+    messages = MessageTools(archive, index, made, clock)
     ender = Ender(queue, historian.job_max_retries)
     grace = timedelta(seconds=config.governance.grace_seconds)
     parts: Parts
@@ -117,8 +119,9 @@ def _assemble(
         replicas=replicas,
         likeness=likeness,
         writer=SessionWriter(archive, queue, replicas, committer, clock, worker, own_asker),
-        messages=MessageTools(archive, index, made, clock),
+        messages=messages,
         retriever=Retriever(OwnIndex(index, made, clock)),
+        recaller=Recaller(messages, clock),
         entries=entries,
         entry_search=EntrySearch(index, made, graph, clock),
         graphs=GraphReader(graph, archive, clock),

@@ -90,6 +90,16 @@ class ServiceConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class RecallConfig:
+    """What one recall may take at most: uses of the message tools, rounds, and a model's tokens. A skill can ask for
+    less, never for more."""
+
+    max_calls: int = 8
+    max_rounds: int = 6
+    max_tokens: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that can be set; the defaults are for one machine and no server."""
 
@@ -112,12 +122,13 @@ class Config:
     quotas: Quotas = field(default_factory=Quotas)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     cognitive: CognitiveConfig = field(default_factory=CognitiveConfig)
+    recall: RecallConfig = field(default_factory=RecallConfig)
 
     @classmethod
     def load(cls, path: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
         """A TOML file (tables `[embedder]`, `[llm]`, `[denoise]`, `[archive]`, `[pipeline]`, `[dedup]`, `[commit]`,
-        `[governance]`, `[quotas]`, `[service]`, `[cognitive]` and those within it), then `MNEMON_…` variables over it.
-        A key under `[cognitive.embedding]` makes that the embedder."""
+        `[governance]`, `[quotas]`, `[service]`, `[recall]`, `[cognitive]` and those within it), then `MNEMON_…`
+        variables over it. A key under `[cognitive.embedding]` makes that the embedder."""
         table: dict[str, Any] = {}
         if path is not None:
             try:

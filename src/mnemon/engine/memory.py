@@ -22,6 +22,7 @@ from mnemon.engine.graph import AsyncGraphView, Graphing
 from mnemon.engine.knowledge import Knowledge
 from mnemon.engine.models import LlmChoice
 from mnemon.engine.parts import Parts
+from mnemon.engine.recalling import Recalling
 from mnemon.engine.recollection import Recollection
 from mnemon.engine.summaries import Summaries
 from mnemon.engine.upkeep import Upkeep
@@ -33,7 +34,7 @@ from mnemon.pipelines.write.source import Raw
 from mnemon.pipelines.write.telling import committed, told
 
 
-class AsyncMemory(Entries, Graphing, Knowledge, Recollection, Summaries, Upkeep):
+class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summaries, Upkeep):
     """Long-term memory. `AsyncMemory("./data")`; `":memory:"` for a test; `AsyncMemory("http://host:8700", token=…)`
     for one that a Memory Service keeps."""
 

@@ -76,8 +76,10 @@ class Models:
             await model.close()
 
 
-def budget(config: LlmConfig) -> Budget:
-    return Budget(config.max_tokens_per_write, config.max_cost_per_write, config.input_price, config.output_price)
+def budget(config: LlmConfig, max_tokens: int = 0) -> Budget:
+    """What is configured; `max_tokens` counts where it is less. 0 is no limit."""
+    tokens = min((limit for limit in (config.max_tokens_per_write, max_tokens) if limit), default=0)
+    return Budget(tokens, config.max_cost_per_write, config.input_price, config.output_price)
 
 
 def _read(choice: str | Mapping[str, Any]) -> _Wish:

@@ -30,6 +30,7 @@ from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.worker import Handler
 from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
+from mnemon.pipelines.recall.recalling import Recaller
 from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.retrieval.retriever import Retriever
 from mnemon.pipelines.write.session import SessionWriter
@@ -53,6 +54,7 @@ class Parts:
     writer: SessionWriter
     messages: MessageTools
     retriever: Retriever
+    recaller: Recaller
     entries: EntryWriter
     entry_search: EntrySearch
     graphs: GraphReader
@@ -72,14 +74,14 @@ class Parts:
     temporary: tempfile.TemporaryDirectory[str] | None
     service: ServiceClient | None = None
 
-    def asker(self, choice: LlmChoice | None = None, model: str = "") -> Asker | None:
+    def asker(self, choice: LlmChoice | None = None, model: str = "", max_tokens: int = 0) -> Asker | None:
         """The model for one call: the call's own, else the memory's, else the platform's, else none. `model` names
-        another one of the same provider."""
+        another one of the same provider; `max_tokens` is a limit for this call alone."""
         chosen = self.models.choose(choice, self.llm, self.config.llm, model)
         if chosen.model is None:
             return None
         concurrency = self.config.pipeline.extraction_concurrency
-        return Asker(chosen.model, budget(self.config.llm), chosen.byok, concurrency)
+        return Asker(chosen.model, budget(self.config.llm, max_tokens), chosen.byok, concurrency)
 
     def masked(self, call: EndCall) -> EndCall:
         """A bot's turn without what nobody should keep, where that is asked for: before it is written anywhere."""

@@ -16,7 +16,9 @@ from pydantic_core import to_json
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.filters import Range
 from mnemon.contracts.ports import Archive, Clock, Holds, Likeness, Replicator
+from mnemon.contracts.recall import RecallResult, RecallSettings
 from mnemon.contracts.retrieval import RetrievalResult
+from mnemon.contracts.scope import Scope
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.remote_desks import (
     CHATS,
@@ -41,7 +43,10 @@ from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice, Models
 from mnemon.engine.parts import Parts
 from mnemon.engine.registry import driver
+from mnemon.logic.skills import ANY_ROLE, Skill
 from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.recall.loading import is_shipped
+from mnemon.pipelines.recall.recalling import Planner, Recaller
 from mnemon.pipelines.retrieval.desk import Request
 from mnemon.pipelines.retrieval.retriever import Finding, Retriever
 from mnemon.pipelines.write.commit import Committer
@@ -92,6 +97,7 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
     elsewhere: Any = _Elsewhere(service.base_url)
     entries: Any = RemoteEntries(client, ENTRIES)
     graph: Any = RemoteGraph(client, GRAPH)
+    messages: Any = RemoteDesk(client, MESSAGES)
     worker = worker_id()
     parts: Parts
 
@@ -99,7 +105,7 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
         return parts.asker()
 
     desks: dict[str, Any] = {
-        "messages": RemoteDesk(client, MESSAGES),
+        "messages": messages,
         "claims": RemoteClaims(client, CLAIMS),
         "nodes": RemoteDesk(client, NODES),
         "forgetter": RemoteForgetter(client, {}),
@@ -123,6 +129,7 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
         likeness=likeness,
         writer=SessionWriter(archive, holds, replicas, committer, clock, worker, own_asker),
         retriever=Retriever(_Finder(client)),
+        recaller=Recaller(messages, clock, _RecallsThere(client)),
         sweeper=elsewhere,
         historian=elsewhere,
         alerts=elsewhere,
@@ -184,6 +191,28 @@ class _Finder:
         found = _RESULT.validate_json(raw)
         debug = found.debug
         return Finding(found.hits, debug.executed_calls, debug.degraded, debug.understood, found.prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecallsThere:
+    """The service recalls from what it keeps; a skill it does not have stays here."""
+
+    client: ServiceClient
+
+    async def recall(
+        self, scope: Scope, question: str, settings: RecallSettings, skill: Skill, planner: Planner
+    ) -> RecallResult | None:
+        if not is_shipped(skill):
+            return None
+        times = {"since": settings.since, "until": settings.until}
+        context = {
+            "role_pref": settings.role.value if settings.role else ANY_ROLE,
+            "time_range": {name: moment for name, moment in times.items() if moment},
+        }
+        body = {"question": question, "context": context, "skill": skill.name, "planner": planner}
+        return RecallResult.model_validate_json(
+            await self.client.ask("POST", "/v1/recall", to_json(body), None, headers_of(scope))
+        )
 
 
 def _bounds(when: Range) -> dict[str, str]:

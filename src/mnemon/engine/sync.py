@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -60,6 +60,22 @@ class _Loop:
             raise stopped
         return cast(R, result)
 
+    def each(self, begin: Callable[[], AsyncGenerator[R, None]]) -> Iterator[R]:
+        """One after the other, as they come; who stops early ends the work behind them."""
+
+        async def begun() -> AsyncGenerator[R, None]:
+            return begin()
+
+        return self._following(self.run(begun()))
+
+    def _following(self, items: AsyncGenerator[R, None]) -> Iterator[R]:
+        try:
+            while found := self.run(_next(items)):
+                yield found[0]
+        finally:
+            if not self._loop.is_closed():
+                self.run(_close(items))
+
     def close(self) -> None:
         if self._loop.is_closed():
             return
@@ -69,12 +85,34 @@ class _Loop:
         self._loop.close()
 
 
+async def _next(items: AsyncGenerator[R, None]) -> tuple[R, ...]:
+    """The next one, or none."""
+    try:
+        return (await anext(items),)
+    except StopAsyncIteration:
+        return ()
+
+
+async def _close(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
+
+
 def _door(
     method: Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Memory, P], R]:
     @wraps(method)
     def call(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._loop.run(method(self._memory, *args, **kwargs))
+
+    return call
+
+
+def _stream(
+    method: Callable[Concatenate[AsyncMemory, P], AsyncGenerator[R, None]],
+) -> Callable[Concatenate[Memory, P], Iterator[R]]:
+    @wraps(method)
+    def call(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        return self._loop.each(lambda: method(self._memory, *args, **kwargs))
 
     return call
 
@@ -201,6 +239,8 @@ class Memory:
     session_write = _door(AsyncMemory.session_write)
     commit_session = _door(AsyncMemory.commit_session)
     retrieval = _door(AsyncMemory.retrieval)
+    recall = _door(AsyncMemory.recall)
+    recall_rounds = _stream(AsyncMemory.recall_rounds)
     write = _door(AsyncMemory.write)
     search = _door(AsyncMemory.search)
     update = _door(AsyncMemory.update)

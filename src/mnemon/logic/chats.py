@@ -28,6 +28,7 @@ from mnemon.logic.support import Cited, invented, is_mostly_new, twisted, unsupp
 _LEARNT, _DID = 0.6, 0.4
 _SURE, _UNSURE = 0.9, 0.5
 _CALL = "end:"
+_RELATIVE = "relative"
 _FIRST_PERSON = re.compile(r"我|俺|咱|i\b|my\b|we\b|our\b", re.IGNORECASE)
 # Said as something that is so, and not as something to be asked about.
 _TOLD = re.compile(r"了|过|已|正在|一直|\b(?:already|just|have|had|am|was|were|\w+ed)\b", re.IGNORECASE)
@@ -196,8 +197,13 @@ def not_absolute(made: Absolute) -> list[Violation]:
     for field in ("did_what", "new_info", "canonical_text"):
         for finding in findings(getattr(made, field)):
             told = f"an absolute {finding.kind}: a name, a date, a place"
-            found.append(Violation(f"relative {finding.kind}", field, told, finding.text))
+            found.append(Violation(f"{_RELATIVE} {finding.kind}", field, told, finding.text))
     return found
+
+
+def is_relative(violation: Violation) -> bool:
+    """Is that all that is wrong, that only the moment explains it?"""
+    return violation.rule.startswith(_RELATIVE)
 
 
 def unfounded(call: EndCall, made: Absolute) -> list[Violation]:

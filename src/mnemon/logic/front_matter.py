@@ -12,6 +12,8 @@ from typing import Any
 _HEAD = re.compile(r"\A---\r?\n(.*?)^---[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"([A-Za-z_][\w-]*):[ \t]*(.*?)[ \t]*")
 _PLAIN = re.compile(r"[a-z_]+")
+# Some readers of YAML take these for something else than text.
+_NOT_BARE = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _ITEM = "- "
 # What follows is text, line by line or folded into one.
 _TEXT = re.compile(r"[|>][-+]?")
@@ -29,7 +31,7 @@ def _lines(values: Mapping[str, Any]) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, Mapping) and value:
         return "\n" + indent(_lines(value), "  ").rstrip("\n")
-    bare = isinstance(value, str) and _PLAIN.fullmatch(value) and value not in ("true", "false", "null", "yes", "no")
+    bare = isinstance(value, str) and _PLAIN.fullmatch(value) and value not in _NOT_BARE
     return f" {value}" if bare else f" {json.dumps(value, ensure_ascii=False)}"
 
 

@@ -12,6 +12,7 @@ from mnemon.contracts.graph import Saying, UtteranceEvidence
 from mnemon.contracts.ports import Archive, Graph
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
+from mnemon.logic.chats import is_call_id
 from mnemon.logic.graph.projecting import last_event, of_claims, of_turns
 from mnemon.logic.ids import turn_id
 from mnemon.pipelines.index.projection import Lives, added_claims, lives
@@ -156,7 +157,9 @@ class Grapher:
         cited = {id: turn for c in claims for turn in c.source_turn_ids if (id := turn_id(record.key, turn))}
         found = {u.id: u for u in turns.batch.utterances if u.id in cited}
         if not turns.whole and record.kept != "none":
-            known = await self.graph.get(scope, [id for id in cited if id not in found])
+            # A bot's notes are told by the claims alone, so with them or not at all.
+            told = [id for id, turn in cited.items() if id not in found and not is_call_id(turn)]
+            known = await self.graph.get(scope, told)
             found |= {u.id: u for u in known if isinstance(u, UtteranceEvidence)}
         unkept: list[StoredTurn] = []
         if found.keys() != cited.keys():

@@ -33,7 +33,7 @@ async def absolutise(asker: Asker, scope: Scope, call: EndCall, retries: int) ->
     used = asker.llm_used
     maker = Maker(used["provider"], used["model"], answer.trace.prompt_version)
     made, degraded = answer.output, []
-    if made is None or (not asker.by_rules and chats.unfounded(call, made)):
+    if made is None or any(not chats.is_relative(v) for v in answer.violations):
         wrong = ", ".join(dict.fromkeys(v.rule for v in answer.violations))
         degraded.append(Degraded("rewrite", f"no rewrite could be kept ({wrong}); the rules made one"))
         made, rules = chats.by_rules(call), Rules()

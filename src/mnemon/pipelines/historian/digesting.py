@@ -164,7 +164,7 @@ class Historian:
     async def _vouch(self, scope: Scope, record: SessionRecord, claims: Sequence[Claim]) -> SessionRecord:
         """The page that says it is done: one more line to what it said before."""
         words = {"turn_count": record.turn_count, "chain_head": record.chain_head}
-        done = {**words, "status": SessionStatus.COMPLETED, "kept": "none"}
+        done = {**words, "status": SessionStatus.COMPLETED, "kept": "said"}
         # Somebody may have taken a claim away since it was written.
         left = {c.claim_id for c in await self.archive.read_claims(scope, record.key)} if claims else set()
 

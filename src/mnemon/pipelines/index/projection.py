@@ -15,6 +15,7 @@ from mnemon.contracts.nodes import Node, Shelf
 from mnemon.contracts.sessions import KeptRule, SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import epoch_ms
+from mnemon.logic.chats import is_call_id
 from mnemon.logic.chunking import ChunkRecord
 from mnemon.logic.front_matter import split
 from mnemon.logic.ids import marker_id, stable_id, turn_id
@@ -43,6 +44,8 @@ class Lives:
     judged: tuple[tuple[int, int, int], ...] = ()
 
     def keeps(self, stored: StoredTurn) -> bool:
+        if self.rule == "said":
+            return not is_call_id(stored.turn.turn_id)
         if self.rule != "tagged":
             return self.rule == "all"
         return stored.turn.turn_id in self.kept or not any(a <= stored.seq <= b for a, b, _ in self.judged)

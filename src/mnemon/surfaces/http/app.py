@@ -27,6 +27,7 @@ from mnemon.surfaces.http.routes import (
     messages,
     nodes,
     ports,
+    recall,
     retrieval,
     service,
     sessions,
@@ -36,7 +37,7 @@ from mnemon.surfaces.http.tracing import Tracing
 from mnemon.surfaces.http.writes import Writes
 
 # Those that are asked most come first: a request is compared with one after the other.
-_ROUTERS = (retrieval, chats, entries, sessions, messages, graph, claims, nodes, ports)
+_ROUTERS = (retrieval, recall, chats, entries, sessions, messages, graph, claims, nodes, ports)
 
 
 def create_app(memory: AsyncMemory, gatekeeper: Gatekeeper, settings: ServiceConfig | None = None) -> FastAPI:

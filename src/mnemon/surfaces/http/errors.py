@@ -64,10 +64,16 @@ def _shown(error: MnemonError) -> MnemonError:
     return error
 
 
-async def on_our_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, MnemonError)
+def noted(error: MnemonError) -> MnemonError:
+    """An error as the caller is told of it; what broke inside is told to the log."""
     if error.status == 500:
         note("internal_error", error=type(error).__name__, message=error.message)
+    return _shown(error)
+
+
+async def on_our_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MnemonError)
+    noted(error)
     return refusal(error)
 
 

@@ -12,9 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mnemon.contracts.errors import ResourceExhausted, Unavailable
 from mnemon.surfaces.http.errors import refusal
 
+_EVENTS = b"text/event-stream"
+
 
 class Deadline:
-    """A request that takes too long is answered; a write it began goes on to its end (see `writes`)."""
+    """A request that takes too long is answered; a write it began goes on to its end (see `writes`). What is told as it
+    happens may take its time: whoever listens can hang up."""
 
     def __init__(self, app: ASGIApp, seconds: float) -> None:
         self._app = app
@@ -26,10 +29,13 @@ class Deadline:
         async def sending(message: Message) -> None:
             nonlocal begun
             begun = True
+            if message["type"] == "http.response.start" and _told_as_it_happens(message):
+                limit.reschedule(None)
             await send(message)
 
+        limit = asyncio.timeout(self._seconds)
         try:
-            async with asyncio.timeout(self._seconds) as limit:
+            async with limit:
                 await self._app(scope, receive, sending)
         except TimeoutError:
             if begun or not limit.expired():
@@ -40,6 +46,10 @@ class Deadline:
                 reason="timeout",
             )
             await refusal(error, 504)(scope, receive, send)
+
+
+def _told_as_it_happens(start: Message) -> bool:
+    return any(name == b"content-type" and value.startswith(_EVENTS) for name, value in start["headers"])
 
 
 class Crowd:

@@ -20,6 +20,7 @@ from mnemon.contracts.errors import (
 from mnemon.surfaces.http.errors import BROKEN, ErrorEnvelope
 
 LINES = "application/x-ndjson"
+EVENTS = "text/event-stream"
 OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json")
 DESCRIPTION = """
 Long-term memory that can always prove itself, over HTTP.
@@ -57,9 +58,15 @@ _EXAMPLES: dict[int, MnemonError] = {
 _EVERYWHERE = (401, 403, 413, 422, 429, 500, 503, 504)
 
 
-def documented(example: Any, *statuses: int, media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
-    """What an operation answers, by example, and which errors it has beyond those every operation can give."""
-    said: dict[int | str, dict[str, Any]] = {200: {"content": {media_type: {"example": example}}}}
+def documented(
+    example: Any, *statuses: int, media_type: str = "application/json", events: str = ""
+) -> dict[int | str, dict[str, Any]]:
+    """What an operation answers, by example, and which errors it has beyond those every operation can give. `events` is
+    an example of the same told as it happens."""
+    content: dict[str, Any] = {media_type: {"example": example}}
+    if events:
+        content[EVENTS] = {"example": events, "schema": {"type": "string"}}
+    said: dict[int | str, dict[str, Any]] = {200: {"content": content}}
     return said | {status: _refused(status) for status in statuses}
 
 

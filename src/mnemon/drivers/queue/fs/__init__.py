@@ -226,8 +226,19 @@ class FsQueue:
             due = self._due(now, limit, kinds)
             if not due and self._waiting.look_again():
                 due = self._due(now, limit, kinds)
-            taken = [self._claim_one(place.name, rules.claimed(job, worker, now + lease)) for place, job in due]
-            self._waiting.remove([place for place, _ in due])
+            taken: Jobs = []
+            for place, job in due:
+                try:
+                    taken.append(self._claim_one(place.name, rules.claimed(job, worker, now + lease)))
+                except OSError as error:
+                    # This one is nobody's: `recover` puts it back. Those taken are the worker's, and it must hear of
+                    # them; else all would wait for a lease to end.
+                    self._let_go(place.name)
+                    if not taken:
+                        raise
+                    _log.warning("could not claim all that is due: %s", error)
+                    break
+            self._waiting.remove([place for place, _ in due[: len(taken)]])
         return taken
 
     def _due(self, now: datetime, limit: int, kinds: Collection[JobKind] | None) -> Places:

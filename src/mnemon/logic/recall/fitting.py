@@ -1,0 +1,399 @@
+"""Does a clause answer the question? Of the right person, in the right area, with what the question names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+from mnemon.contracts.results import Message
+from mnemon.contracts.turns import Role, parse_time
+from mnemon.logic import dates
+from mnemon.logic.clauses import sentences
+from mnemon.logic.language import language_of
+from mnemon.logic.numerals import numbers
+from mnemon.logic.recall.asking import Asked
+from mnemon.logic.recall.nearness import Near
+from mnemon.logic.recall.reading import (
+    EARNEST,
+    Saying,
+    confirmed,
+    correction,
+    place,
+    read,
+    taken_back,
+)
+from mnemon.logic.recall.tables import BEHIND, CORRECTS, DONE, HABITS, IF_I, LASTING, NOT_DONE, SHORT_ANSWER, STANDS, THREAD, Area
+from mnemon.logic.recall.wording import Mention, Worded, mentions, related
+from mnemon.logic.support import content_terms
+from mnemon.logic.text import fold, pieces
+
+_ENOUGH = 0.5
+# Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
+_GLUE = 0.4
+_MOST = 0.6
+# How near a message may be to the nearest one and still be beside it, or far behind it; and from where on the nearest
+# one tells that others are not meant.
+_BESIDE = 0.55
+_FAR = 0.35
+_TELLING = 6.0
+_TO_DO_DAYS = 14
+_TO_COME = "will 要"
+_OF_YOU = re.compile(r"[你您]|\byou", re.IGNORECASE)
+_THIS_WEEK = 7
+_MUST = re.compile(r"得(?=[把去交给办带订买])|必须|务必|之前(?:要|得)?|\b(?:need|have|has) to\b|\bmust\b", re.IGNORECASE)
+_TO_DO = ("remind", "need_by", "do_not_forget_to", "deadline_request", "set_for")
+_WISHES = re.compile(r"打算|想|计划|准备|希望|\b(?:want|plan|going to|hope|intend)", re.IGNORECASE)
+_FROM = re.compile(r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE)
+_TIMES = re.compile(r"\d|早|晚|[上中下]午|凌晨|夜|点|周|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b")
+_NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
+    not count may still explain why. `covers` is the share of what the question names; `named` how
+    much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither."""
+
+    saying: Saying
+    area: Area | None
+    covers: float
+    counts: bool
+    things: frozenset[Mention]
+    value: frozenset[int | str]
+    kinds: frozenset[str] = frozenset()
+    side: int = -1
+    named: int = 0
+    due: date | None = None
+    topic: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def against(self) -> bool:
+        """A vegetarian is against meat without a word of negation."""
+        flipped = any(thing.flipped for thing in self.things)
+        return self.saying.against or flipped
+
+    @property
+    def message(self) -> Message:
+        return self.saying.message
+
+
+class Fits:
+    """Everything that was read, asked one question. Messages are read once, however often they are looked at."""
+
+    def __init__(self, asked: Asked, now: datetime) -> None:
+        self.asked = asked
+        self._today = now.date()
+        self._read: dict[str, tuple[Saying, ...]] = {}
+        self.thread = ""
+        self.near: dict[str, Near] = {}
+        self._best = 0.0
+
+    def follow(self, fits: Sequence[Fit]) -> bool:
+        """Of projects the one spoken of last: is its name new?"""
+        counting = [fit for fit in fits if fit.counts]
+        names = {name for fit in counting if (name := _thread(fit.saying.whole))}
+        latest = next((n for fit in reversed(counting) for n in names if n in fit.message.content), "")
+        if not latest or latest == self.thread:
+            return False
+        self.thread = latest
+        return True
+
+    def of(self, messages: Iterable[Message]) -> list[Fit]:
+        """In the order they were said."""
+        there = sorted(messages, key=place)
+        by_session: dict[str, list[Message]] = {}
+        for message in there:
+            by_session.setdefault(message.session_id, []).append(message)
+        self._best = max((self._stands_out(m) for m in there if self._could_answer(m)), default=0.0)
+        found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
+        return _narrowed(self.asked, found)
+
+    def _stands_out(self, message: Message) -> float:
+        near = self.near.get(message.message_id)
+        return near.stands_out if near else 0.0
+
+    def _could_answer(self, message: Message) -> bool:
+        return any(
+            said.standing in EARNEST and self._right_person(said) and self._holds_wanted(said)
+            for said in self._sayings(message)
+        )
+
+    def _sayings(self, message: Message) -> tuple[Saying, ...]:
+        if message.message_id not in self._read:
+            self._read[message.message_id] = read(message)
+        return self._read[message.message_id]
+
+    def _message(self, message: Message, around: Sequence[Message]) -> list[Fit]:
+        fits = [fit for said in self._sayings(message) if (fit := self._fit(said)) is not None]
+        if message.role == Role.USER and not fits and (answer := self._answer(message, around)):
+            return [answer]
+        if not fits:
+            return []
+        if message.role == Role.ASSISTANT and self.asked.role is not Role.ASSISTANT:
+            yes = confirmed(message, around)
+            return [replace(fit, counts=True, also=(yes.message_id,)) if yes else fit for fit in fits]
+        if taken_back(fits[0].saying, around):
+            return [replace(fit, counts=False, saying=replace(fit.saying, standing="joked")) for fit in fits]
+        right = correction(message, around)
+        if right is not None and (put_right := self._put_right(fits, right)) is not None:
+            wrong = [replace(f, counts=False, saying=replace(f.saying, standing="corrected")) for f in fits]
+            return [*wrong, put_right]
+        return fits
+
+    def _put_right(self, fits: Sequence[Fit], right: Message) -> Fit | None:
+        """The clause of a correction that holds the new value, in the place of the old one."""
+        said = [s for s in self._sayings(right) if not CORRECTS.fullmatch(s.text) and len(s.text) > 2]
+        dated = [s for s in said if dates.find(s.text, s.said_at) or list(numbers(fold(s.text)))]
+        telling = [s for s in said if not CORRECTS.search(s.text)] or said
+        best = next(iter(dated or telling), None)
+        if best is None:
+            return None
+        first = next((fit for fit in fits if fit.counts), fits[0])
+        if dates.find(first.saying.whole, first.saying.said_at) and not dated:
+            return None
+        said_so = replace(best, standing="plain", who="")
+        return replace(
+            first, saying=said_so, counts=True, value=content_terms(best.text), topic=self.topic, due=first.due
+        )
+
+    def _answer(self, message: Message, around: Sequence[Message]) -> Fit | None:
+        """A short answer to the assistant's question: "any allergies?" "Peanuts"."""
+        at = next(n for n, other in enumerate(around) if other.message_id == message.message_id)
+        before = around[at - 1] if at else None
+        if before is None or before.role != Role.ASSISTANT or self.asked.about or not self.asked.areas:
+            return None
+        length = sum(len(run) + bool(word) for run, word in pieces(message.content))
+        if not 0 < length <= SHORT_ANSWER[language_of(message.content)]:
+            return None
+        asked = [before.content[a:b] for a, b in sentences(before.content)][-1:]
+        if not asked or not asked[0].rstrip().endswith(("?", "？")):
+            return None
+        area = next((a for a in self.asked.areas if a.asked.search(asked[0])), None)
+        said = self._sayings(message)
+        if area is None or area.needs_name or not said or any(s.standing not in EARNEST for s in said):
+            return None
+        whole = replace(said[0], end=said[-1].end, sentence=(said[0].sentence[0], said[-1].sentence[1]))
+        return self._made(whole, area, 1.0, True, topic=self.topic, also=(before.message_id,))
+
+    @property
+    def topic(self) -> str:
+        """What the question is about, in a word or two of its own."""
+        if self.asked.needles:
+            return " ".join(wanted.text for wanted in self.asked.needles)
+        return self.asked.area.label[self.asked.language] if self.asked.area else ""
+
+    def _fit(self, said: Saying) -> Fit | None:
+        asked = self.asked
+        of_them = asked.role is Role.ASSISTANT
+        if (said.message.role == Role.ASSISTANT) != of_them and not (said.standing == "echo" and not of_them):
+            return None
+        area = next((area for area in asked.areas if _in_area(area, said)), None)
+        if asked.of_schedule and area is None and _lies_ahead(said):
+            area = asked.area
+        if self.thread:
+            if self.thread not in said.message.content:
+                return None
+            area = area or asked.area
+        if said.standing == "echo" and not of_them and not _OF_YOU.search(said.text):
+            return None
+        covers = self._covers(said, area)
+        if not self._enough(said, area, covers):
+            return None
+        mine = self._right_person(said)
+        counts = mine and self._in_earnest(said, area) and self._holds_wanted(said)
+        if not mine and said.standing in EARNEST:
+            return None
+        fit = self._made(said, area, covers, counts)
+        return self._scheduled(fit) if asked.of_schedule and not asked.needles else fit
+
+    def _made(
+        self, said: Saying, area: Area | None, covers: float, counts: bool, topic: str = "", also: tuple[str, ...] = ()
+    ) -> Fit:
+        value = area.says.search(said.text) if area and area.single else None
+        object_ = next((v for v in value.groupdict().values() if v), "") if value else ""
+        kinds = self._kinds(said.whole) if self.asked.singular else []
+        return Fit(
+            saying=said,
+            area=area,
+            covers=covers,
+            counts=counts,
+            things=mentions(said.text),
+            value=content_terms(object_ or said.text),
+            kinds=frozenset(kinds),
+            side=self._side(said),
+            named=sum(n.stands_in(Worded(said.text)) for n in self.asked.needles),
+            topic=topic,
+            also=also,
+        )
+
+    def _kinds(self, text: str) -> list[str]:
+        """Which of the things asked for are named, without those that were given up: from Vim to VS Code."""
+        now = Worded(_FROM.sub(" ", text))
+        return [kind for wanted in self.asked.needles for kind in wanted.kinds if now.holds(kind)]
+
+    def _covers(self, said: Saying, area: Area | None) -> float:
+        needles = self.asked.needles
+        if not needles:
+            return 0.0
+        if self.thread and self.thread in said.message.content:
+            return 1.0
+        clause, whole = Worded(said.text), Worded(said.whole)
+        if area is None and not said.elliptic and not any(n.stands_in(clause) for n in needles):
+            return 0.0
+        known = any(n.same for n in needles)
+        weights = [_GLUE if known and not n.same and not n.text.isascii() else 1.0 for n in needles]
+        # A kind of the thing answers only where the clause speaks of the right matter.
+        wanted = [n if area is not None or not self.asked.areas else n.by_name for n in needles]
+        held = sum(weight for n, weight in zip(wanted, weights, strict=True) if n.stands_in(whole))
+        return held / sum(weights)
+
+    def _enough(self, said: Saying, area: Area | None, covers: float) -> bool:
+        asked = self.asked
+        if asked.either:
+            return covers >= (_ENOUGH if self._side(said) >= 0 else _MOST)
+        near = self.near.get(said.message.message_id)
+        if asked.yes_no and asked.needles:
+            return self._speaks_of_it(said, area, covers, near)
+        if self._near_enough(said, area, near):
+            return True
+        if near is not None and self._best >= _TELLING and near.stands_out < self._best * _FAR:
+            if asked.needles or area is None or not area.single:
+                return False
+        if not asked.needles:
+            return area is not None
+        if area is not None and area.asks and covers < _ENOUGH:
+            return near is None or self._best < _TELLING or near.stands_out >= self._best * _BESIDE
+        return covers >= (_ENOUGH if area is not None else _MOST)
+
+    def _near_enough(self, said: Saying, area: Area | None, near: Near | None) -> bool:
+        """By meaning alone: it stands out, and nothing the speaker said stands out much more."""
+        if near is None or self.asked.role is Role.ASSISTANT or self.asked.of_schedule:
+            return False
+        things = [a for a in self.asked.areas if a.of_things]
+        if area is None and things and not near.very and not any(a.about.search(said.whole) for a in things):
+            return False
+        # What tells of a change is wanted even if the old words are nearer to the question.
+        share = _FAR if said.turning else _BESIDE
+        return near.clearly and near.stands_out >= self._best * share
+
+    def _speaks_of_it(self, said: Saying, area: Area | None, covers: float, near: Near | None) -> bool:
+        """Yes or no can only be read from words on the very thing."""
+        asked = self.asked
+        if covers < _ENOUGH or not (said.elliptic or any(n.stands_in(Worded(said.text)) for n in asked.needles)):
+            return False
+        if near is not None and near.clearly and near.stands_out >= self._best * _FAR:
+            return True
+        strict = asked.possession or any(a.shelf == "preferences" or a.name == "allergy" for a in asked.areas)
+        if area is None and asked.areas and strict and not asked.said:
+            return False
+        return covers >= (_ENOUGH if area is not None else _MOST)
+
+    def _side(self, said: Saying) -> int:
+        words = Worded(said.text)
+        sides = [n for n, wanted in enumerate(self.asked.either) if words.holds_any((wanted.text, *wanted.same))]
+        return sides[0] if len(sides) == 1 else -1
+
+    def _right_person(self, said: Saying) -> bool:
+        asked = self.asked
+        if asked.about:
+            return related(said.who.split(" ")[0], asked.about) or fold(asked.about) in fold(said.whole)
+        if asked.names:
+            return any(name in said.whole for name in asked.names)
+        if not said.who:
+            return not (said.of_thing and asked.area is not None and asked.area.single)
+        return said.named and (asked.of_project or any(n.stands_in(Worded(said.who)) for n in asked.needles))
+
+    def _in_earnest(self, said: Saying, area: Area | None) -> bool:
+        match said.standing:
+            case "plain" | "vague" | "over":
+                return True
+            case "wished":
+                open_ = area is None and not self.asked.yes_no
+                return open_ or bool(area and area.wishes) or _WISHES.search(self.asked.text) is not None
+            case "echo":
+                return self.asked.role is Role.ASSISTANT
+            case "told":
+                return bool(self.asked.names)
+            case "asked":
+                return bool(area and area.asks) and said.message.content.rstrip()[-1:] not in "?？"
+            case "supposed" | "request":
+                return bool(area and area.asks) and not IF_I.search(said.whole) and _lasts(said, area)
+            case _:
+                return False
+
+    def _holds_wanted(self, said: Saying) -> bool:
+        """A date, a number, a name, where the question asks for one."""
+        whole = said.whole
+        for wanted in self.asked.wants:
+            if wanted == "when" and not dates.find(whole, said.said_at) and not _TIMES.search(whole):
+                return False
+            if wanted == "number" and not list(numbers(fold(whole))):
+                return False
+            if wanted == "name" and not _NAMES.search(whole):
+                return False
+        return True
+
+    def _scheduled(self, fit: Fit) -> Fit | None:
+        """What lies ahead: dated from today on, or to be done and said lately."""
+        said = fit.saying
+        if DONE.search(said.text) and not NOT_DONE.search(said.text):
+            return None
+        at = parse_time(said.message.ts)
+        found = _days(said)
+        if not found:
+            days = (self._today - at.date()).days
+            lately = days <= (_TO_DO_DAYS if self.asked.period is None else _THIS_WEEK)
+            return fit if lately and (said.rule in _TO_DO or _MUST.search(said.text)) else None
+        begins, ends = found[0].begins, found[0].ends
+        if ends <= at.date() and found[0].relative and found[0].precision == "day":
+            # 这周五, said on a Sunday, of something to be done: the Friday to come.
+            begins, ends = begins + timedelta(days=7), ends + timedelta(days=7)
+        period = self.asked.period
+        if ends <= self._today or (period is not None and (ends <= period.begins or begins >= period.ends)):
+            return None
+        return replace(fit, due=begins)
+
+
+def _lies_ahead(said: Saying) -> bool:
+    days = (d for d in _days(said) if d.precision == "day")
+    return any(d.ends > said.said_at.date() for d in days) and not HABITS.search(said.text)
+
+
+def _days(said: Saying) -> list[dates.Dated]:
+    """The days a clause names. "I've got an appointment on March 13th" is no past, although it sounds like one."""
+    at = said.said_at
+    found = [d for d in dates.find(said.text, at) if d.precision != "time"]
+    if found and not found[0].relative and found[0].ends <= at.date() and not BEHIND.search(said.text):
+        found = [d for d in dates.find(said.text, at, _TO_COME) if d.precision != "time"]
+    return found
+
+
+def _lasts(said: Saying, area: Area | None) -> bool:
+    """A request that is more than a task for now."""
+    return LASTING.search(said.whole) is not None or (area is not None and area.name == "budget")
+
+
+def _thread(text: str) -> str:
+    match = THREAD.search(text)
+    return next((name for name in match.groups() if name), "") if match else ""
+
+
+def _in_area(area: Area, said: Saying) -> bool:
+    if said.rule and said.rule in area.patterns:
+        return True
+    text = said.text
+    if area.says.search(text) and (area.needs is None or area.needs.search(text)):
+        return True
+    if not area.about.search(text):
+        return False
+    return STANDS.search(text) is not None or (area.habits and HABITS.search(text) is not None)
+
+
+def _narrowed(asked: Asked, fits: list[Fit]) -> list[Fit]:
+    """Of requests to the assistant those that name what the question names, if there are any."""
+    if asked.needles and any(fit.counts and fit.covers > 0 for fit in fits):
+        return [fit for fit in fits if fit.covers > 0 or fit.topic or not (fit.area and fit.area.asks)]
+    return fits

@@ -1,0 +1,291 @@
+"""What messages say: every clause, whose it is, how it is meant, and whether it is for or against.
+
+Nothing here knows the question. A clause that is asked, supposed, joked, told by others or said of others is kept and
+marked as such, because what seems to speak against a point has to be explained, not forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from mnemon.contracts.results import Message
+from mnemon.contracts.turns import Role, Turn, parse_time
+from mnemon.logic.clauses import Clause, sentences
+from mnemon.logic.evidence import confirms
+from mnemon.logic.language import language_of
+from mnemon.logic.mood import MOODS, somebody_else
+from mnemon.logic.polarity import signs
+from mnemon.logic.recall.tables import (
+    AVERSE,
+    CORRECTS,
+    DENIES,
+    ELLIPTIC,
+    JOKES,
+    LASTING,
+    LAUGHS,
+    LONGEST_CORRECTION,
+    NOBODY,
+    ORDERS,
+    OTHERS,
+    QUOTED_SPEECH,
+    SINCE,
+    TASK,
+    THING_OPENS,
+    TO_ME,
+    TURNS,
+    VAGUE,
+    WILD,
+)
+from mnemon.logic.recall.wording import KIN, relation
+from mnemon.logic.rules.cutting import masked, pieces_of
+from mnemon.logic.rules.reading import Reading, readings
+from mnemon.logic.rules.tables import BOOKS, MASK, Book
+
+# `plain` is said in earnest of how things are; `vague` so too, but not for certain; `over` of how they were; `wished` of
+# how they shall be. The others say nothing about anybody.
+Standing = Literal[
+    "plain", "vague", "over", "wished", "asked", "request", "supposed", "joked", "told", "hearer", "denied", "corrected", "echo"
+]
+EARNEST: frozenset[Standing] = frozenset({"plain", "vague", "over", "wished"})
+_MOODS: dict[str, Standing] = {
+    "joked": "joked",
+    "worked on": "told",
+    "supposed": "supposed",
+    "asked": "asked",
+    "reported": "told",
+    "of the hearer": "hearer",
+    "doubted": "vague",
+    "over": "over",
+    "wished": "wished",
+}
+_BY_NAME = {mood.name: mood for mood in MOODS}
+_QUOTES = re.compile(r"“([^”]*)”|「([^」]*)」|『([^』]*)』|\"([^\"\n]*)\"")
+_REQUEST = re.compile(r"请|以后|一律|(?:的)?时候?[，,]|\b(?:please|always|never|when you|whenever)\b", re.IGNORECASE)
+_TELLS = re.compile(r"说|写|发|喊|讲|道|朋友圈|\b(?:sa(?:ys?|id|ying)|wrote|writes|shout\w*|post\w*|text\w*|yell\w*|keeps?)\b")
+_PRONOUNS = ("he", "she", "they", "he's", "she's", "everyone", "everybody", "someone", "somebody", "people")
+# Chinese speaks of 儿子 without 我.
+_LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
+_BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
+_NEAR = 3
+_NEAR_SECONDS = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """One clause in its sentence. `own` is the whole message with what is not its speaker's blanked out; `who` is "" for the one who speaks, else somebody else; `named` that it is a name
+    nobody explains, which may be a thing; `of_thing` that it opens with a thing. `turning`: it says that something is no more as it was."""
+
+    message: Message
+    own: str
+    start: int
+    end: int
+    sentence: tuple[int, int]
+    who: str
+    named: bool
+    of_thing: bool
+    standing: Standing
+    against: bool
+    turning: bool
+    elliptic: bool = False
+    rule: str = ""
+
+    @property
+    def text(self) -> str:
+        """The clause in the speaker's own words."""
+        return self.own[self.start : self.end]
+
+    @property
+    def whole(self) -> str:
+        """The sentence in the speaker's own words."""
+        return self.own[slice(*self.sentence)]
+
+    @property
+    def said_at(self) -> datetime:
+        return parse_time(self.message.ts)
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.message.message_id, self.start, self.end
+
+
+def read(message: Message) -> tuple[Saying, ...]:
+    """Every clause of a message, in order."""
+    if message.role not in (Role.USER, Role.ASSISTANT) or not message.content.strip():
+        return ()
+    text = _own(message)
+    of_you = message.role == Role.ASSISTANT
+    found = {(r.start, r.end): r for r in readings(text, of_you=of_you)}
+    joke = JOKES.search(text) is not None
+    worked_on = any(book.traps.turn.search(text) for book in BOOKS.values())
+    out: list[Saying] = []
+    for start, end in _sentences(text):
+        for said in _clauses(message, text, start, end, out[-1] if out else None):
+            reading = _reading(said, found)
+            if joke:
+                said = replace(said, standing="joked")
+            elif worked_on and not _REQUEST.search(text[start:end]):
+                said = replace(said, standing="request")
+            elif of_you:
+                said = replace(said, standing="echo")
+            out.append(replace(said, rule=reading.pattern.name) if reading else said)
+    return tuple(out)
+
+
+def _own(message: Message) -> str:
+    """The message with code, quoted speech and what others put in blanked out; names in quotes stay."""
+    turn = Turn(turn_id=message.message_id, role=Role(message.role), text=message.content)
+    text = masked(turn)
+    for match in _QUOTES.finditer(message.content):
+        inner = next(group for group in match.groups() if group is not None)
+        if not QUOTED_SPEECH.search(inner):
+            text = text[: match.start()] + match.group() + text[match.end() :]
+    return text
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Sentences; what trails off in dots goes on in the next."""
+    begins: int | None = None
+    for start, end in sentences(text):
+        begins = start if begins is None else begins
+        if text[:end].rstrip().endswith(("…", "...")) and end < len(text.rstrip()):
+            continue
+        yield begins, end
+        begins = None
+    if begins is not None:
+        yield begins, len(text)
+
+
+def _clauses(message: Message, text: str, start: int, end: int, before: Saying | None) -> Iterator[Saying]:
+    said = text[start:end]
+    book = BOOKS[language_of(said)]
+    pieces = [(a, b) for a, b in pieces_of(book, text, start, end) if text[a:b].strip()] or [(start, end)]
+    sentence = _stripped(message.content, start, end)
+    quoting = MASK in said and _TELLS.search(said) is not None
+    wild = LAUGHS.search(text[start:]) is not None and WILD.search(said) is not None
+    last: Saying | None = None
+    for number, (a, b) in enumerate(pieces):
+        at, to = _stripped(message.content, a, b)
+        clause = Clause(text[at:to], said, number == len(pieces) - 1)
+        who, named = _whose(book, clause, text[start:at], last, before)
+        standing: Standing = "joked" if wild else "told" if quoting else _standing(clause, text[:at])
+        elliptic = number > 0 and ELLIPTIC.search(clause.text.strip(" 。.!！")) is not None
+        if not clause.text.strip(f"{MASK} ，。,."):
+            continue
+        last = Saying(
+            message=message,
+            own=text,
+            start=last.start if elliptic and last is not None else at,
+            end=to,
+            sentence=sentence,
+            who=who,
+            named=named,
+            of_thing=THING_OPENS[book.language].match(clause.text) is not None,
+            standing=standing,
+            against=_against(clause.text),
+            turning=TURNS.search(said) is not None,
+            elliptic=elliptic,
+        )
+        yield last
+
+
+def _standing(clause: Clause, before: str) -> Standing:
+    if DENIES.search(clause.text):
+        return "denied"
+    if TASK.match(clause.sentence.strip()) and not LASTING.search(clause.sentence):
+        return "request"
+    for name, standing in _MOODS.items():
+        if standing in ("over", "wished") and VAGUE.search(clause.text):
+            return "vague"
+        if standing == "told" and ORDERS.search(clause.text):
+            continue
+        if standing == "over" and SINCE.search(clause.text):
+            continue
+        if _BY_NAME[name].marked(clause, before):
+            return standing
+    return "vague" if VAGUE.search(clause.text) else "plain"
+
+
+def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before: Saying | None) -> tuple[str, bool]:
+    """Whom a clause speaks of: "" is the one who says it. What names nobody goes on about whom the words before it
+    spoke of, in Chinese across sentences too."""
+    text = clause.text.replace("’", "'")
+    lead = book.lead.match(text)
+    opening = text[lead.end() :] if lead else text
+    if ORDERS.search(text) or TO_ME.search(text):
+        return "", False
+    if match := _BARE_KIN.match(opening):
+        return match["kin"], False
+    if match := book.kin[False].match(opening):
+        return match["kin"] + (f" {match['name']}" if match["name"] else ""), False
+    if match := OTHERS[book.language].match(opening):
+        return match.group().strip(), False
+    if book.me[False].match(opening) or (book.mine and book.mine[False].match(opening)):
+        return "", False
+    plain = NOBODY.sub(" ", clause.text)
+    other = somebody_else("", clause._replace(text=plain, sentence=earlier + plain), len(plain))
+    if other and (other[:1].isupper() or not other.isascii() or relation(other) or other in _PRONOUNS):
+        return other, other[:1].isupper()
+    if last is not None and not earlier.strip():
+        return last.who, last.named
+    if last is not None and not book.me[False].search(opening):
+        return last.who, last.named
+    if before is not None and before.who and book.language == "zh" and not re.search("我|请|别|不要|以后", clause.sentence):
+        return before.who, before.named
+    return "", False
+
+
+def _against(text: str) -> bool:
+    turned = signs(text)
+    return turned % 2 == 1 or (turned == 0 and AVERSE.search(text) is not None)
+
+
+def _reading(said: Saying, found: dict[tuple[int, int], Reading]) -> Reading | None:
+    return next((r for (a, b), r in found.items() if a < said.end and said.start < b), None)
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without blanks and marks at its edges."""
+    said = text[start:end]
+    left = len(said) - len(said.lstrip(" \t\n,，:：—-"))
+    right = len(said.rstrip(" \t\n,，.。;；!！"))
+    return (start + left, start + right) if left < right else (start, end)
+
+
+def taken_back(said: Saying, after: Sequence[Message]) -> bool:
+    """Does one of the speaker's next messages call it a joke?"""
+    return any(m.role == said.message.role and JOKES.search(m.content) and _follows(said.message, m) for m in after)
+
+
+def correction(message: Message, later: Sequence[Message]) -> Message | None:
+    """The speaker's next message, where it puts this one right."""
+    after = sorted((m for m in later if m.role == message.role and _follows(message, m)), key=place)
+    return after[0] if after and is_correction(after[0]) else None
+
+
+def is_correction(message: Message) -> bool:
+    return len(message.content) <= LONGEST_CORRECTION and CORRECTS.search(message.content) is not None
+
+
+def confirmed(message: Message, later: Sequence[Message]) -> Message | None:
+    """The user's plain yes to what the assistant said right before."""
+    after = sorted((m for m in later if _follows(message, m)), key=place)
+    return after[0] if after and after[0].role == Role.USER and confirms(after[0].content) else None
+
+
+def place(message: Message) -> tuple[datetime, int, str]:
+    return parse_time(message.ts), int(message.meta.get("seq", 0)), message.message_id
+
+
+def _follows(first: Message, second: Message) -> bool:
+    """Is it said soon after, in the same session?"""
+    if first.session_id != second.session_id or first.message_id == second.message_id:
+        return False
+    if "seq" in first.meta and "seq" in second.meta:
+        return 0 < int(second.meta["seq"]) - int(first.meta["seq"]) <= _NEAR
+    seconds = (parse_time(second.ts) - parse_time(first.ts)).total_seconds()
+    return 0 < seconds <= _NEAR_SECONDS
+

@@ -1,0 +1,235 @@
+"""From findings to an answer (003 §5): the least that is needed, every point with the words it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from mnemon.contracts.recall import Evidence, Item, MemoryView, Shelf, Window
+from mnemon.contracts.results import Message
+from mnemon.contracts.turns import Role
+from mnemon.logic import dates
+from mnemon.logic.language import language_of
+from mnemon.logic.recall.adjudicating import Finding
+from mnemon.logic.recall.fitting import Fit
+from mnemon.logic.recall.moves import Case
+from mnemon.logic.recall.reading import Saying
+from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
+from mnemon.logic.rules.tables import BOOKS
+
+_TELLING = load("telling")
+_MOST_ITEMS = 8
+_MOST_SUPPORT = 3
+_MOST_OF = {"project": 2, "promise": 1}
+_LONGEST = {"zh": 60, "en": 160}
+_CONFIDENCE = {"settled": 0.85, "changed": 0.85, "uncertain": 0.4}
+_REQUEST = re.compile(r"别|不要|请|必须|务必|一律|禁止|(?:^|[,;.] )(?:please|never|always|don['’]t|do not|keep|reply|answer|use|call me|before you|skip)\b|\b(?:must|please|show me|ask me)\b", re.IGNORECASE)
+_OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
+_I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
+
+
+def chosen(case: Case) -> list[Finding]:
+    """The findings worth telling: one a sentence, and no more than the question can want."""
+    merged: list[Finding] = []
+    for finding in case.findings:
+        at = next((n for n, other in enumerate(merged) if _one_sentence(other, finding)), None)
+        if at is None:
+            merged.append(finding)
+        else:
+            first, second = sorted((merged[at], finding), key=lambda f: f.status == "settled")
+            merged[at] = replace(first, support=(*first.support, *second.support))
+    most = _MOST_OF.get(case.asked.area.name, _MOST_ITEMS) if case.asked.area else _MOST_ITEMS
+    return merged[:most]
+
+
+def _one_sentence(a: Finding, b: Finding) -> bool:
+    return a.lead.message.message_id == b.lead.message.message_id and a.lead.saying.sentence == b.lead.saying.sentence
+
+
+def view(case: Case, findings: Sequence[Finding]) -> MemoryView:
+    shelves: dict[Shelf, list[Item]] = {"preferences": [], "profile": [], "constraints": []}
+    for finding in findings:
+        shelves[_shelf(case, finding)].append(_item(case, finding))
+    return MemoryView(**{name: tuple(items) for name, items in shelves.items()})
+
+
+def _shelf(case: Case, finding: Finding) -> Shelf:
+    lead = finding.lead
+    if lead.saying.who and not lead.saying.named:
+        return "profile"
+    if case.asked.of_project:
+        return "profile"
+    text = lead.saying.whole
+    area = lead.area or case.asked.area
+    if area is not None and area.asks and _OF_ME.match(text) and not _REQUEST.search(text):
+        area = None
+    if area is not None and area.shelf == "preferences" and "when" in case.asked.wants and not area.asks:
+        return "profile"
+    if area is not None and not (area.shelf == "profile" and lead.area is None):
+        return area.shelf
+    if _REQUEST.search(text) and not _I_DO.match(text):
+        return "constraints"
+    return "preferences" if STANDS.search(text) or HABITS.search(text) else "profile"
+
+
+def _item(case: Case, finding: Finding) -> Item:
+    lead = finding.lead
+    repeated = len({fit.message.message_id for fit in finding.support}) - 1
+    return Item(
+        statement=stated(finding),
+        status=finding.status,
+        confidence=min(_CONFIDENCE[finding.status] + 0.05 * repeated, 0.95),
+        evidence=_ids(_supporting(finding)),
+        against=tuple(id_ for id_ in _ids(finding.against) if id_ not in _ids(_supporting(finding))),
+        reason=finding.reason,
+        note=_note(case, finding),
+        since=lead.message.ts if finding.status == "changed" else "",
+        topic=case.topic,
+    )
+
+
+def _supporting(finding: Finding) -> list[Fit]:
+    """The lead first, then who else says so, each message once."""
+    by_message = {fit.message.message_id: fit for fit in reversed([finding.lead, *finding.support])}
+    rest = [fit for fit in finding.support if by_message[fit.message.message_id] is fit and fit is not finding.lead]
+    return [finding.lead, *rest[: _MOST_SUPPORT - 1]]
+
+
+def _ids(fits: Iterable[Fit]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(fit.message.message_id for fit in fits))
+
+
+def _note(case: Case, finding: Finding) -> str:
+    language = case.asked.language
+    notes, standings = _TELLING["note"][language], _TELLING["standing"][language]
+    if finding.reason == "unclear":
+        if finding.lead.saying.standing == "over":
+            return str(notes["past"])
+        return str(notes["unclear_both"] if finding.against else notes["unclear"])
+    if finding.reason == "context":
+        why = dict.fromkeys(standings[fit.saying.standing] for fit in finding.against)
+        return str(notes["context"]).format("、".join(why) if language == "zh" else ", ".join(why))
+    return str(notes[finding.reason]) if finding.reason else ""
+
+
+def stated(finding: Finding) -> str:
+    """What the lead says, and what else of its sentence answers: in its own words, dates made plain."""
+    lead = finding.lead.saying
+    if not _short(finding):
+        text = _as_statement(replace(lead, start=lead.sentence[0], end=lead.sentence[1]))
+        return f"{finding.lead.topic}: {text}" if finding.lead.topic else text
+    here = [fit.saying for fit in finding.support if fit.saying.sentence == lead.sentence and _same(fit.saying, lead)]
+    start, end = min(s.start for s in [lead, *here]), max(s.end for s in [lead, *here])
+    text = _as_statement(replace(lead, start=start, end=end))
+    return f"{finding.lead.topic}: {text}" if finding.lead.topic else text
+
+
+def _short(finding: Finding) -> bool:
+    """A taste or an allergy is its clause; what one is, does or plans needs the sentence, if that is not too long."""
+    lead, area = finding.lead.saying, finding.lead.area
+    start, end = lead.sentence
+    if end - start > _LONGEST[language_of(lead.whole)]:
+        return True
+    return area is not None and not area.asks and (area.shelf == "preferences" or area.name == "allergy")
+
+
+def _same(a: Saying, b: Saying) -> bool:
+    return a.message.message_id == b.message.message_id
+
+
+def _as_statement(said: Saying) -> str:
+    """Chinese leaves "I" out: 不吃辣. Dates are written for ever."""
+    words = said.message.content[said.start : said.end]
+    book = BOOKS[language_of(words)]
+    if book.language == "zh":
+        lead = book.lead.match(words)
+        words = words[lead.end() :] if lead and lead.end() < len(words) else words
+        words = re.sub(r"^我(?=[^们的家])", "", words) if said.message.role == Role.USER and not said.who else words
+    return words if HABITS.search(words) or LASTING.search(words) else dates.absolutise(words, said.said_at, said.whole)
+
+
+def evidence(case: Case, findings: Sequence[Finding]) -> tuple[Evidence, ...]:
+    """One cut a message, in the order of the items; what is for a point before what is against it."""
+    why = _TELLING["evidence"][case.asked.language]
+    found: dict[str, Evidence] = {}
+    for finding in findings:
+        for side, fits in (("for", _supporting(finding)), ("against", finding.against)):
+            for fit in fits:
+                found.setdefault(fit.message.message_id, _cut(case, fit, why[side]))
+    return tuple(found.values())
+
+
+def _cut(case: Case, fit: Fit, why: str) -> Evidence:
+    """The sentence, or as much of it around the clause as may be shown."""
+    message, said, longest = fit.message, fit.saying, case.settings.evidence_length
+    start, end = said.sentence
+    if end - start > longest:
+        start, end = said.start, min(said.end, said.start + longest)
+    standing = _TELLING["standing"][case.asked.language].get(said.standing, "")
+    return Evidence(
+        message_id=message.message_id,
+        session_id=message.session_id,
+        ts=message.ts,
+        role=Role(message.role),
+        speaker=message.speaker,
+        content=message.content[start:end],
+        start=start,
+        end=end,
+        why=f"{why}{_colon(case)}{standing}" if standing else why,
+        neighbors=tuple(dict.fromkeys((*fit.also, *case.around.get(message.message_id, ())))),
+    )
+
+
+def _colon(case: Case) -> str:
+    return "：" if case.asked.language == "zh" else ": "
+
+
+def answer(case: Case, findings: Sequence[Finding], window: Window, role: str) -> str:
+    words = _TELLING["answer"][case.asked.language]
+    if not findings:
+        return str(words["unknown"]).format(
+            window=_window(words, window), role=words["user" if role else "anyone"], topic=case.topic
+        )
+    if len(findings) == 1:
+        return _sentence(case, findings[0])
+    lines = [words["line"].format(statement=stated(f), day=_day(f.lead.message)) for f in findings]
+    return "\n".join([words["many"], *lines])
+
+
+def _sentence(case: Case, finding: Finding) -> str:
+    words, lead = _TELLING["answer"][case.asked.language], finding.lead
+    before = finding.against[0].saying if finding.against else None
+    told = {"words": f"“{_quote(lead.saying)}”", "day": _day(lead.message), "prefix": _prefix(case, finding)}
+    if finding.status == "uncertain":
+        form = words["uncertain"] if before else words["uncertain_alone"]
+        told["words"] = _quote(lead.saying) if before else told["words"]
+    elif finding.status == "changed":
+        form = words["changed"] if before else words["changed_alone"]
+    else:
+        form = words["assistant"] if lead.message.role == Role.ASSISTANT else words["one"]
+    text = str(form).format(**told, before=_quote(before) if before else "")
+    return text[:1].upper() + text[1:]
+
+
+def _prefix(case: Case, finding: Finding) -> str:
+    """Yes or no, where the question can be answered so."""
+    asked, words = case.asked, _TELLING["answer"][case.asked.language]
+    if not (asked.yes_no or asked.said) or asked.either or finding.lead.message.role != Role.USER:
+        return ""
+    return str(words["yes"] if finding.lead.against == asked.against else words["no"])
+
+
+def _quote(said: Saying) -> str:
+    return said.message.content[slice(*said.sentence)]
+
+
+def _day(message: Message) -> str:
+    return message.ts[:10]
+
+
+def _window(words: dict[str, str], window: Window) -> str:
+    since, until = window.since[:10], window.until[:10]
+    if not since and not until:
+        return words["window_open"]
+    return words["window_both" if until else "window_since"].format(since=since or "…", until=until)
