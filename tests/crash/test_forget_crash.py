@@ -26,7 +26,7 @@ from mnemon.contracts.scope import Owner
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "160"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "96"))
 
 
 @pytest.fixture(scope="module")

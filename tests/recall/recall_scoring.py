@@ -33,7 +33,8 @@ class Score:
     unanswerable: int = 0
     unknown_said: int = 0
     calls: list[int] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    # Not shown when a test fails: whoever works on the planner is not to read what it gets wrong in the test part.
+    errors: list[str] = field(default_factory=list, repr=False)
 
     def __add__(self, other: Score) -> Score:
         return Score(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))

@@ -17,15 +17,14 @@ from mnemon.contracts.jobs import Job, JobKind, JobStatus
 from mnemon.drivers.embed.hash import HashEmbedder
 from mnemon.drivers.queue.fs import FsQueue
 from mnemon.surfaces.cli import cli
+from mnemon.surfaces.cli.output import console
 from mnemon.testing.clock import FixedClock
 
 CHAT = {"owner_kind": "group", "owner_id": "爬山群", "call": {"new_info": "周六去青城山"}}
 
 
 def run(home: Path, *arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(
-        cli, ["jobs", *arguments, "--home", str(home), "--embedder", "hash"]
-    )
+    return CliRunner().invoke(cli, ["jobs", *arguments, "--home", str(home), "--embedder", "hash"])
 
 
 def run_json(home: Path, *arguments: str) -> Any:
@@ -49,7 +48,8 @@ async def fill(home: Path) -> None:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(console, "width", 200)  # whatever the terminal, no word of the table is cut
     asyncio.run(fill(tmp_path))
     return tmp_path
 

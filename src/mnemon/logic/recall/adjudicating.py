@@ -69,9 +69,12 @@ def _same_matter(asked: Asked, a: Fit, b: Fit) -> bool:
 def _turned(asked: Asked, a: Fit, b: Fit) -> bool:
     """Does the later of the two say that the matter of the earlier one is no more as it was?"""
     earlier, later = sorted((a, b), key=lambda fit: place(fit.message))
-    if not later.saying.turning or earlier.saying.turning or asked.of_schedule or asked.of_project:
+    if asked.of_schedule or asked.of_project or _alike(a, b) or place(earlier.message) == place(later.message):
         return False
-    return not _alike(a, b) and bool(_words(earlier) & _words(later))
+    if asked.still and later.saying.turning:
+        return True
+    turning = later.saying.turning and not earlier.saying.turning
+    return (turning or asked.now) and bool(_words(earlier) & _words(later))
 
 
 def _words(fit: Fit) -> frozenset[int]:
@@ -98,7 +101,7 @@ def _alike(a: Fit, b: Fit) -> bool:
 def _opposes(asked: Asked, a: Fit, b: Fit) -> bool:
     if a.side >= 0 and b.side >= 0:
         return a.side != b.side
-    if _turned(asked, a, b) and not asked.one_matter:
+    if _turned(asked, a, b) and (not asked.one_matter or asked.still):
         return True
     if _one_value(asked, a, b) and a.saying.against == b.saying.against:
         return (a.kinds or a.value).isdisjoint(b.kinds or b.value)
@@ -130,6 +133,8 @@ def _settled(asked: Asked, matter: Sequence[Fit]) -> Finding | None:
     if earlier:
         other = tuple(f for f in reversed(earlier) if f.message.message_id != lead.message.message_id)
         return Finding("changed", lead, support, other, "changed")
+    if lead.saying.turning and (asked.now or asked.still):
+        return Finding("changed", lead, support, (), "changed")
     misread = [f for f in matter if not f.counts and _speaks_against(asked, f, lead)]
     if not misread:
         return Finding("settled", lead, support)
@@ -155,7 +160,7 @@ def _telling(here: Sequence[Fit]) -> list[Fit]:
     now = [fit for fit in here if fit.saying.standing != "over"]
     if over and now:
         return [over[0], now[-1]]
-    return [max(here, key=lambda fit: (fit.named, fit.area is not None, bool(TURNS.search(fit.saying.text)), -fit.saying.start))]
+    return [max(here, key=lambda fit: (fit.named, fit.saying.standing == "vague", fit.area is not None, bool(TURNS.search(fit.saying.text)), -fit.saying.start))]
 
 
 def _same_sentence(a: Fit, b: Fit) -> bool:

@@ -102,8 +102,11 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
     about = _about(text)
     areas = _areas(_as_own(text, about), role)
     of_schedule = bool(areas) and areas[0].name == "schedule"
-    needles = _needles(text, now, about)
+    needles = _needles(text, now, about, _spoken(text, areas))
     yes_no = _FORMS["yes_no"].search(text) is not None and _FORMS["not_yes_no"].search(text) is None
+    wants = tuple(name for name, form in _WANTS.items() if form.search(text))
+    if of_schedule and not yes_no and "when" not in wants:
+        needles = tuple(wanted for wanted in needles if wanted.same)
     return Asked(
         text=text,
         language=language,
@@ -111,7 +114,7 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
         needles=needles,
         names=_names(text, needles),
         about=about,
-        wants=tuple(name for name, form in _WANTS.items() if form.search(text)),
+        wants=wants,
         said=_FORMS["said"].search(text) is not None,
         yes_no=yes_no,
         still=_FORMS["still"].search(text) is not None,
@@ -167,7 +170,13 @@ def _about(text: str) -> str:
     return ""
 
 
-def _needles(text: str, now: datetime, about: str) -> tuple[Needle, ...]:
+def _spoken(text: str, areas: tuple[Area, ...]) -> str:
+    """The words that told the areas: they name nothing further."""
+    told = (match.group() for area in areas if area.single or area.asks for match in area.asked.finditer(text))
+    return fold(" ".join(told))
+
+
+def _needles(text: str, now: datetime, about: str, spoken: str = "") -> tuple[Needle, ...]:
     """What is left when the frame of the question, its dates and whom it asks of are taken out."""
     plain = _without_dates(_WINDOW_MARKS.sub(" ", text), now)
     if about:
@@ -179,9 +188,9 @@ def _needles(text: str, now: datetime, about: str) -> tuple[Needle, ...]:
     for run, word in pieces(plain):
         for part in _PARTS.sub(" ", _FRAME_ZH.sub(" ", run)).split() if run else ():
             wanted = needle(part.strip(_EDGES))
-            if len(wanted.text) > 1 or wanted.same:
+            if wanted.same or (len(wanted.text) > 1 and fold(wanted.text) not in spoken):
                 found.setdefault(fold(wanted.text), wanted)
-        if word and word_number(word) not in _FRAME_EN and not word.isdigit():
+        if word and word_number(word) not in _FRAME_EN and not word.isdigit() and fold(word) not in spoken.split():
             found.setdefault(fold(word), needle(word))
     return tuple(found.values())
 

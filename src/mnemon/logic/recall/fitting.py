@@ -27,7 +27,7 @@ from mnemon.logic.recall.reading import (
 from mnemon.logic.recall.tables import BEHIND, CORRECTS, DONE, HABITS, IF_I, LASTING, NOT_DONE, SHORT_ANSWER, STANDS, THREAD, Area
 from mnemon.logic.recall.wording import Mention, Worded, mentions, related
 from mnemon.logic.support import content_terms
-from mnemon.logic.text import fold, pieces
+from mnemon.logic.text import STOP_WORDS, fold, pieces, word_number
 
 _ENOUGH = 0.5
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
@@ -89,7 +89,9 @@ class Fits:
         self._read: dict[str, tuple[Saying, ...]] = {}
         self.thread = ""
         self.near: dict[str, Near] = {}
-        self._best = 0.0
+        self._best = self._second = 0.0
+        # Of Chinese only what was named: without spaces everything is a word.
+        self._question_words = [word for _, word in pieces(asked.text) if word and word_number(word) not in STOP_WORDS]
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -107,7 +109,8 @@ class Fits:
         by_session: dict[str, list[Message]] = {}
         for message in there:
             by_session.setdefault(message.session_id, []).append(message)
-        self._best = max((self._stands_out(m) for m in there if self._could_answer(m)), default=0.0)
+        ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
+        self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
         found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
         return _narrowed(self.asked, found)
 
@@ -260,28 +263,48 @@ class Fits:
         if self._near_enough(said, area, near):
             return True
         if near is not None and self._best >= _TELLING and near.stands_out < self._best * _FAR:
-            if asked.needles or area is None or not area.single:
+            if asked.needles or area is None or area.of_things or area.asks:
                 return False
         if not asked.needles:
             return area is not None
+        if area is not None and area.single and (near is None or near.at_all):
+            return True
         if area is not None and area.asks and covers < _ENOUGH:
             return near is None or self._best < _TELLING or near.stands_out >= self._best * _BESIDE
         return covers >= (_ENOUGH if area is not None else _MOST)
 
     def _near_enough(self, said: Saying, area: Area | None, near: Near | None) -> bool:
         """By meaning alone: it stands out, and nothing the speaker said stands out much more."""
-        if near is None or self.asked.role is Role.ASSISTANT or self.asked.of_schedule:
+        if near is None or self.asked.role is Role.ASSISTANT or (self.asked.of_schedule and not self.asked.needles):
             return False
-        things = [a for a in self.asked.areas if a.of_things]
-        if area is None and things and not near.very and not any(a.about.search(said.whole) for a in things):
+        if area is None and not near.very and self._other_things(said):
             return False
+        if self._alone(said, area, near):
+            return True
         # What tells of a change is wanted even if the old words are nearer to the question.
         share = _FAR if said.turning else _BESIDE
         return near.clearly and near.stands_out >= self._best * share
 
+    def _other_things(self, said: Saying) -> bool:
+        """Is asked about things of one sort, and none is named, nor any word of the question?"""
+        sorts = [area for area in self.asked.areas if area.of_things]
+        if not sorts or any(area.about.search(said.whole) for area in sorts):
+            return False
+        return not any(Worded(said.whole).holds(word) for word in self._question_words)
+
+    def _alone(self, said: Saying, area: Area | None, near: Near) -> bool:
+        """Nothing else comes close; of somebody who was named, less is needed."""
+        if near.stands_out < self._best:
+            return False
+        if self.asked.about or self.asked.names:
+            return near.of_the_named
+        return (area is not None or not self.asked.areas) and near.fairly and self._second <= self._best * _MOST
+
     def _speaks_of_it(self, said: Saying, area: Area | None, covers: float, near: Near | None) -> bool:
         """Yes or no can only be read from words on the very thing."""
         asked = self.asked
+        if asked.still and said.turning and near is not None and near.fairly_or_more(self._best):
+            return True
         if covers < _ENOUGH or not (said.elliptic or any(n.stands_in(Worded(said.text)) for n in asked.needles)):
             return False
         if near is not None and near.clearly and near.stands_out >= self._best * _FAR:
@@ -344,10 +367,12 @@ class Fits:
         at = parse_time(said.message.ts)
         found = _days(said)
         if not found:
-            days = (self._today - at.date()).days
-            lately = days <= (_TO_DO_DAYS if self.asked.period is None else _THIS_WEEK)
+            days, period = (self._today - at.date()).days, self.asked.period
+            lately = days <= (_TO_DO_DAYS if period is None else _THIS_WEEK if period.begins <= self._today else 0)
             return fit if lately and (said.rule in _TO_DO or _MUST.search(said.text)) else None
         begins, ends = found[0].begins, found[0].ends
+        if found[0].precision == "year":
+            return None
         if ends <= at.date() and found[0].relative and found[0].precision == "day":
             # 这周五, said on a Sunday, of something to be done: the Friday to come.
             begins, ends = begins + timedelta(days=7), ends + timedelta(days=7)

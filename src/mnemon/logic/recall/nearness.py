@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-_FEW = 12
+_FEW = 5
+# Of a short list the middle is a guess: what stands out in it does so by so much at most.
+_SHORT = 12
+_SHARE = 0.15
 _TINY = 1e-6
 
 
@@ -27,6 +30,24 @@ class Near:
         return self.score >= 0.3 and self.stands_out >= 5.0
 
     @property
+    def fairly(self) -> bool:
+        """Near enough where nothing else is."""
+        return self.score >= 0.27 and self.stands_out >= 4.0
+
+    @property
+    def at_all(self) -> bool:
+        return self.stands_out >= 2.0
+
+    def fairly_or_more(self, best: float) -> bool:
+        """Near enough to be what became of the nearest."""
+        return self.stands_out >= 4.0 and self.stands_out >= best * 0.3
+
+    @property
+    def of_the_named(self) -> bool:
+        """Near enough in words about the very person who was asked about."""
+        return self.stands_out >= 3.0
+
+    @property
     def very(self) -> bool:
         """Near enough although it does not look like what was asked about."""
         return self.score >= 0.35 and self.stands_out >= 9.0
@@ -38,4 +59,6 @@ def nearness(ids: Sequence[str], scores: Sequence[float]) -> Mapping[str, Near]:
         return {}
     middle = median(scores)
     usual = max(median(abs(score - middle) for score in scores), _TINY)
+    if len(ids) < _SHORT:
+        usual = max(usual, _SHARE * (max(scores) - middle))
     return {id_: Near(score, (score - middle) / usual) for id_, score in zip(ids, scores, strict=True)}

@@ -24,6 +24,7 @@ from mnemon.logic.recall.tables import (
     CORRECTS,
     DENIES,
     ELLIPTIC,
+    IRONY,
     JOKES,
     LASTING,
     LAUGHS,
@@ -70,6 +71,8 @@ _PRONOUNS = ("he", "she", "they", "he's", "she's", "everyone", "everybody", "som
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
 _BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
+_READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
+_GUESS = re.compile(r"\bI suppose(?= I| it| so| that)", re.IGNORECASE)
 _NEAR = 3
 _NEAR_SECONDS = 1800
 
@@ -132,6 +135,8 @@ def read(message: Message) -> tuple[Saying, ...]:
             elif of_you:
                 said = replace(said, standing="echo")
             out.append(replace(said, rule=reading.pattern.name) if reading else said)
+    if any(said.standing == "joked" for said in out):
+        return tuple(replace(said, standing="joked") if said.standing in EARNEST else said for said in out)
     return tuple(out)
 
 
@@ -165,7 +170,7 @@ def _clauses(message: Message, text: str, start: int, end: int, before: Saying |
     pieces = [(a, b) for a, b in pieces_of(book, text, start, end) if text[a:b].strip()] or [(start, end)]
     sentence = _stripped(message.content, start, end)
     quoting = MASK in said and _TELLS.search(said) is not None
-    wild = LAUGHS.search(text[start:]) is not None and WILD.search(said) is not None
+    wild = IRONY.search(said) is not None or (LAUGHS.search(text[start:]) and WILD.search(said)) is not None
     last: Saying | None = None
     for number, (a, b) in enumerate(pieces):
         at, to = _stripped(message.content, a, b)
@@ -197,6 +202,7 @@ def _standing(clause: Clause, before: str) -> Standing:
         return "denied"
     if TASK.match(clause.sentence.strip()) and not LASTING.search(clause.sentence):
         return "request"
+    clause = clause._replace(text=_plainly(clause.text), sentence=_plainly(clause.sentence))
     for name, standing in _MOODS.items():
         if standing in ("over", "wished") and VAGUE.search(clause.text):
             return "vague"
@@ -207,6 +213,11 @@ def _standing(clause: Clause, before: str) -> Standing:
         if _BY_NAME[name].marked(clause, before):
             return standing
     return "vague" if VAGUE.search(clause.text) else "plain"
+
+
+def _plainly(text: str) -> str:
+    """Who supposes something of themselves guesses, and who reads the news reports nothing."""
+    return _READS.sub("I use", _GUESS.sub("I guess", text))
 
 
 def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before: Saying | None) -> tuple[str, bool]:

@@ -24,8 +24,9 @@ _MOST_SUPPORT = 3
 _MOST_OF = {"project": 2, "promise": 1}
 _LONGEST = {"zh": 60, "en": 160}
 _CONFIDENCE = {"settled": 0.85, "changed": 0.85, "uncertain": 0.4}
-_REQUEST = re.compile(r"别|不要|请|必须|务必|一律|禁止|(?:^|[,;.] )(?:please|never|always|don['’]t|do not|keep|reply|answer|use|call me|before you|skip)\b|\b(?:must|please|show me|ask me)\b", re.IGNORECASE)
+_REQUEST = re.compile(r"^(?:给我|把|用|按|写|发|回|跟我)|(?<![特分区级告])别(?!人|的|墅|处)|不要|请|必须|务必|一律|禁止|(?:^|[,;.] )(?:please|never|always|don['’]t|do not|keep|reply|answer|use|call me|before you|skip)\b|\b(?:must|please|show me|ask me)\b", re.IGNORECASE)
 _OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
+_MUST = re.compile(r"必须|只能|不能|不得|\b(?:must|can['’]t|cannot|only|need)\b", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
 
 
@@ -55,22 +56,26 @@ def view(case: Case, findings: Sequence[Finding]) -> MemoryView:
 
 
 def _shelf(case: Case, finding: Finding) -> Shelf:
-    lead = finding.lead
-    if lead.saying.who and not lead.saying.named:
-        return "profile"
-    if case.asked.of_project:
-        return "profile"
+    """By what was said: an order binds, a taste is a preference, the rest is who somebody is. Where the words leave it
+    open, by what was asked."""
+    lead, asked = finding.lead, case.asked
+    if (lead.saying.who and not lead.saying.named) or asked.of_project or asked.of_schedule or "when" in asked.wants:
+        return "constraints" if _orders(lead.saying) and not lead.saying.who else "profile"
     text = lead.saying.whole
-    area = lead.area or case.asked.area
-    if area is not None and area.asks and _OF_ME.match(text) and not _REQUEST.search(text):
-        area = None
-    if area is not None and area.shelf == "preferences" and "when" in case.asked.wants and not area.asks:
-        return "profile"
-    if area is not None and not (area.shelf == "profile" and lead.area is None):
-        return area.shelf
-    if _REQUEST.search(text) and not _I_DO.match(text):
-        return "constraints"
-    return "preferences" if STANDS.search(text) or HABITS.search(text) else "profile"
+    if _orders(lead.saying):
+        return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
+    if lead.area is not None and not lead.area.asks:
+        return lead.area.shelf
+    if STANDS.search(text) or HABITS.search(text) or (asked.area is not None and asked.area.shelf == "preferences"):
+        return "preferences"
+    bound = asked.area is not None and asked.area.shelf == "constraints"
+    bound = bound and (not _OF_ME.match(text) or _MUST.search(text) is not None)
+    return "constraints" if bound else "profile"
+
+
+def _orders(said: Saying) -> bool:
+    """Is it said to the assistant, the clause or all of its sentence?"""
+    return any(_REQUEST.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
 
 
 def _item(case: Case, finding: Finding) -> Item:

@@ -74,7 +74,7 @@ AREAS: dict[str, Area] = {
 }
 
 _READING = load("reading")
-LAUGHS, WILD, JOKES = (_compiled(_READING[name]) for name in ("laughs", "wild", "jokes"))
+LAUGHS, WILD, JOKES, IRONY = (_compiled(_READING[name]) for name in ("laughs", "wild", "jokes", "irony"))
 TASK, LASTING = (_compiled(_READING[name]) for name in ("task", "lasting"))
 CORRECTS, DENIES, VAGUE = (_compiled(_READING[name]) for name in ("corrects", "denies", "vague"))
 TURNS, AVERSE, ORDERS = (_compiled(_READING[name]) for name in ("turns", "averse", "orders"))
