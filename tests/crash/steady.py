@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, get_args
@@ -13,14 +14,18 @@ from mnemon.contracts.scope import Scope
 # What may differ between two runs of the same story: when, which version, and what hangs on random salts.
 VOLATILE = {
     *("at", "created_at", "updated_at", "recorded_at", "expires_at", "version", "chain", "chain_head", "head", "salt"),
-    *("seal", "digest", "sha256", "number", "commits"),
+    *("seal", "digest", "sha256", "number", "commits", "rendered"),
 }
+# The same in the head of a profile's file.
+_HEAD_TIME = re.compile(r'^updated_at: ".*"\n', re.MULTILINE)
 _MOST = 10_000
 
 
 def steady(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: steady(v) for k, v in value.items() if k not in VOLATILE}
+    if isinstance(value, str):
+        return _HEAD_TIME.sub("", value)
     return [steady(v) for v in value] if isinstance(value, list) else value
 
 

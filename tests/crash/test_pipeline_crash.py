@@ -101,7 +101,7 @@ def _plain(path: Path) -> Any:
         return steady(json.loads(text))
     if path.suffix == ".jsonl":
         return [steady(json.loads(line)) for line in text.splitlines()]
-    return text
+    return steady(text)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What holds when messages disagree (003 §4.6): because of the words around, of time, of who said it, or nobody knows."""
+"""What holds when messages disagree (003 §4.6): by the words around, by time, by who said it, or nobody knows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WEAK = ("vague", "over")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One matter, decided: what it rests on, the strongest first, what speaks against it, and why that does not count or
+    """One matter, decided: what it rests on, the strongest first, what speaks against it, why that does not count or
     why nobody can tell."""
 
     status: ItemStatus
@@ -55,6 +55,8 @@ def _matters(asked: Asked, fits: Sequence[Fit]) -> list[list[Fit]]:
 
 
 def _same_matter(asked: Asked, a: Fit, b: Fit) -> bool:
+    if _linked(a, b):
+        return True
     if asked.one_matter or _one_value(asked, a, b):
         return True
     if _same_sentence(a, b):
@@ -64,6 +66,10 @@ def _same_matter(asked: Asked, a: Fit, b: Fit) -> bool:
     if a.against != b.against and any(_same_thing(x, a.against, y, b.against) for x in a.things for y in b.things):
         return True
     return _alike(a, b)
+
+
+def _linked(a: Fit, b: Fit) -> bool:
+    return a.linked == b.message.message_id or b.linked == a.message.message_id
 
 
 def _turned(asked: Asked, a: Fit, b: Fit) -> bool:
@@ -101,6 +107,8 @@ def _alike(a: Fit, b: Fit) -> bool:
 def _opposes(asked: Asked, a: Fit, b: Fit) -> bool:
     if a.side >= 0 and b.side >= 0:
         return a.side != b.side
+    if _linked(a, b):
+        return True
     if _turned(asked, a, b) and (not asked.one_matter or asked.still):
         return True
     if _one_value(asked, a, b) and a.saying.against == b.saying.against:
@@ -117,7 +125,11 @@ def _one_value(asked: Asked, a: Fit, b: Fit) -> bool:
 
 def _settled(asked: Asked, matter: Sequence[Fit]) -> Finding | None:
     earnest = _one_a_sentence([fit for fit in matter if fit.counts])
-    firm = [fit for fit in earnest if fit.saying.standing not in _WEAK or (asked.past and fit.saying.standing == "over")]
+    firm = [
+        fit
+        for fit in earnest
+        if asked.of_project or fit.saying.standing not in _WEAK or (asked.past and fit.saying.standing == "over")
+    ]
     if not firm:
         return _unclear(asked, earnest)
     lead = firm[-1]
@@ -160,7 +172,18 @@ def _telling(here: Sequence[Fit]) -> list[Fit]:
     now = [fit for fit in here if fit.saying.standing != "over"]
     if over and now:
         return [over[0], now[-1]]
-    return [max(here, key=lambda fit: (fit.named, fit.saying.standing == "vague", fit.area is not None, bool(TURNS.search(fit.saying.text)), -fit.saying.start))]
+    return [
+        max(
+            here,
+            key=lambda fit: (
+                fit.named,
+                fit.saying.standing == "vague",
+                fit.area is not None,
+                bool(TURNS.search(fit.saying.text)),
+                -fit.saying.start,
+            ),
+        )
+    ]
 
 
 def _same_sentence(a: Fit, b: Fit) -> bool:

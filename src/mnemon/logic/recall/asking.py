@@ -130,7 +130,9 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
 
 
 # 是不是, 有没有, "don't you remember" negate nothing.
-_FRAME_QUESTION = re.compile(r"是不是|有没有|会不会|能不能|记不记得|喜不喜欢|爱不爱|吃不吃|喝不喝|don['’]t you|didn['’]t i", re.IGNORECASE)
+_FRAME_QUESTION = re.compile(
+    r"是不是|有没有|会不会|能不能|记不记得|喜不喜欢|爱不爱|吃不吃|喝不喝|don['’]t you|didn['’]t i", re.IGNORECASE
+)
 
 
 def _names(text: str, needles: tuple[Needle, ...]) -> tuple[str, ...]:
@@ -220,7 +222,9 @@ def _either(text: str, now: datetime, about: str) -> tuple[Needle, ...]:
     if match["a"]:
         left, right = ([n.text for n in _needles(side, now, about)] for side in (match["a"], match["b"]))
     else:
-        left, right = ([w for w in side.split() if word_number(w) not in STOP_WORDS] for side in (match["c"], match["d"]))
+        left, right = (
+            [w for w in side.split() if word_number(w) not in STOP_WORDS] for side in (match["c"], match["d"])
+        )
     first = next((word for word in reversed(left) if fold(word) not in map(fold, right)), "")
     second = next((word for word in right if fold(word) not in map(fold, left)), "")
     return (needle(first), needle(second)) if first and second else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -24,28 +24,44 @@ from mnemon.logic.recall.reading import (
     read,
     taken_back,
 )
-from mnemon.logic.recall.tables import BEHIND, CORRECTS, DONE, HABITS, IF_I, LASTING, NOT_DONE, SHORT_ANSWER, STANDS, THREAD, Area
+from mnemon.logic.recall.relevance import BESIDE, ENOUGH, LINKED, Signs, relevance
+from mnemon.logic.recall.tables import (
+    BEHIND,
+    CORRECTS,
+    DONE,
+    HABITS,
+    IF_I,
+    LASTING,
+    NOT_DONE,
+    SHORT_ANSWER,
+    STANDS,
+    THREAD,
+    Area,
+)
 from mnemon.logic.recall.wording import Mention, Worded, mentions, related
 from mnemon.logic.support import content_terms
-from mnemon.logic.text import STOP_WORDS, fold, pieces, word_number
+from mnemon.logic.text import fold, pieces
 
-_ENOUGH = 0.5
+_FARTHEST = 15.0
+_PLAINLY = 0.6
+# From where on two messages are one matter.
+_LIKE = 4.0
+_LIKE_SCORE = 0.2
+_HIGHEST = 0.6
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
 _GLUE = 0.4
-_MOST = 0.6
-# How near a message may be to the nearest one and still be beside it, or far behind it; and from where on the nearest
-# one tells that others are not meant.
-_BESIDE = 0.55
-_FAR = 0.35
-_TELLING = 6.0
 _TO_DO_DAYS = 14
 _TO_COME = "will 要"
 _OF_YOU = re.compile(r"[你您]|\byou", re.IGNORECASE)
 _THIS_WEEK = 7
-_MUST = re.compile(r"得(?=[把去交给办带订买])|必须|务必|之前(?:要|得)?|\b(?:need|have|has) to\b|\bmust\b", re.IGNORECASE)
+_MUST = re.compile(
+    r"得(?=[把去交给办带订买])|必须|务必|之前(?:要|得)?|\b(?:need|have|has) to\b|\bmust\b", re.IGNORECASE
+)
 _TO_DO = ("remind", "need_by", "do_not_forget_to", "deadline_request", "set_for")
 _WISHES = re.compile(r"打算|想|计划|准备|希望|\b(?:want|plan|going to|hope|intend)", re.IGNORECASE)
-_FROM = re.compile(r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE)
+_FROM = re.compile(
+    r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE
+)
 _TIMES = re.compile(r"\d|早|晚|[上中下]午|凌晨|夜|点|周|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b")
 _NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
 
@@ -54,7 +70,8 @@ _NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
 class Fit:
     """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
     not count may still explain why. `covers` is the share of what the question names; `named` how
-    much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither."""
+    much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither;
+    `linked` is the message whose matter it tells otherwise."""
 
     saying: Saying
     area: Area | None
@@ -67,6 +84,7 @@ class Fit:
     named: int = 0
     due: date | None = None
     topic: str = ""
+    linked: str = ""
     also: tuple[str, ...] = ()
 
     @property
@@ -89,9 +107,10 @@ class Fits:
         self._read: dict[str, tuple[Saying, ...]] = {}
         self.thread = ""
         self.near: dict[str, Near] = {}
-        self._best = self._second = 0.0
-        # Of Chinese only what was named: without spaces everything is a word.
-        self._question_words = [word for _, word in pieces(asked.text) if word and word_number(word) not in STOP_WORDS]
+        self.words: dict[str, float] = {}
+        self._lead: Message | None = None
+        self._twin = ""
+        self._best = self._second = self._top = 0.0
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -111,6 +130,7 @@ class Fits:
             by_session.setdefault(message.session_id, []).append(message)
         ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
+        self._top = max((self._relevance(*parts) for m in there for parts in self._answering(m)), default=0.0)
         found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
         return _narrowed(self.asked, found)
 
@@ -119,10 +139,14 @@ class Fits:
         return near.stands_out if near else 0.0
 
     def _could_answer(self, message: Message) -> bool:
-        return any(
-            said.standing in EARNEST and self._right_person(said) and self._holds_wanted(said)
-            for said in self._sayings(message)
-        )
+        return any(True for _ in self._answering(message))
+
+    def _answering(self, message: Message) -> Iterator[tuple[Saying, Area | None, float]]:
+        """The clauses that could answer: in earnest, of the right person, with what is wanted."""
+        for said in self._sayings(message):
+            area = next((area for area in self.asked.areas if _in_area(area, said)), None)
+            if self._right_person(said) and self._in_earnest(said, area) and self._holds_wanted(said):
+                yield said, area, self._covers(said, area)
 
     def _sayings(self, message: Message) -> tuple[Saying, ...]:
         if message.message_id not in self._read:
@@ -131,6 +155,8 @@ class Fits:
 
     def _message(self, message: Message, around: Sequence[Message]) -> list[Fit]:
         fits = [fit for said in self._sayings(message) if (fit := self._fit(said)) is not None]
+        if not fits and message.message_id == self._twin:
+            fits = self._told_otherwise(message)
         if message.role == Role.USER and not fits and (answer := self._answer(message, around)):
             return [answer]
         if not fits:
@@ -146,10 +172,34 @@ class Fits:
             return [*wrong, put_right]
         return fits
 
+    def trace(self, lead: Message, near: Mapping[str, Near], messages: Mapping[str, Message]) -> None:
+        """Of what is nearest to the words found, the nearest that could answer: one matter, told at another time."""
+        others = sorted(near.items(), key=lambda row: -row[1].stands_out)
+        for id_, how in others:
+            if id_ != lead.message_id and id_ in messages and self._could_answer(messages[id_]):
+                if how.stands_out >= _LIKE and how.score >= _LIKE_SCORE:
+                    self._lead, self._twin = lead, id_
+                return
+
+    def _told_otherwise(self, message: Message) -> list[Fit]:
+        """The twin of what was found, where the later of the two speaks of a change, or one of them of doubt."""
+        asked, lead = self.asked, self._lead
+        found = list(self._answering(message))
+        if lead is None or not found:
+            return []
+        later = message if place(message) > place(lead) else lead
+        told = any(s.turning or s.standing == "vague" for s in self._sayings(later))
+        likely = max(self._relevance(*parts) for parts in found) >= LINKED
+        if asked.yes_no and not asked.still and not any(covers for _, _, covers in found):
+            return []
+        if not (told or asked.now or asked.still) or not (likely or asked.now or asked.still):
+            return []
+        return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
+
     def _put_right(self, fits: Sequence[Fit], right: Message) -> Fit | None:
         """The clause of a correction that holds the new value, in the place of the old one."""
         said = [s for s in self._sayings(right) if not CORRECTS.fullmatch(s.text) and len(s.text) > 2]
-        dated = [s for s in said if dates.find(s.text, s.said_at) or list(numbers(fold(s.text)))]
+        dated = [s for s in said if dates.find(s.text, s.said_at) or numbers(fold(s.text))]
         telling = [s for s in said if not CORRECTS.search(s.text)] or said
         best = next(iter(dated or telling), None)
         if best is None:
@@ -210,7 +260,7 @@ class Fits:
         if not mine and said.standing in EARNEST:
             return None
         fit = self._made(said, area, covers, counts)
-        return self._scheduled(fit) if asked.of_schedule and not asked.needles else fit
+        return self._scheduled(fit) if asked.of_schedule and not asked.needles and area is not None else fit
 
     def _made(
         self, said: Saying, area: Area | None, covers: float, counts: bool, topic: str = "", also: tuple[str, ...] = ()
@@ -253,66 +303,47 @@ class Fits:
         held = sum(weight for n, weight in zip(wanted, weights, strict=True) if n.stands_in(whole))
         return held / sum(weights)
 
+    def signs(self, said: Saying, area: Area | None, covers: float) -> Signs:
+        """What speaks for a sentence, as the clause shows it."""
+        asked, near = self.asked, self.near.get(said.message.message_id)
+        stands_out = max(near.stands_out, 0.0) if near else 0.0
+        best = stands_out >= self._best > 0
+        named = any(n.stands_in(Worded(said.text)) for n in asked.needles)
+        fits = area is not None and not area.needs_name
+        return Signs(
+            stands_out=min(stands_out, _FARTHEST) / 10,
+            score=min(near.score, _HIGHEST) / _HIGHEST if near else 0.0,
+            of_best=stands_out / self._best if self._best > 0 and not asked.yes_no else 0.0,
+            lead=1 - self._second / self._best if best and not asked.yes_no else 0.0,
+            words=self.words.get(said.message.message_id, 0.0),
+            covers=covers,
+            named=float(named),
+            area=float(fits),
+            single=float(fits and area is not None and area.single),
+            elsewhere=float(bool(asked.areas) and area is None),
+            about=float(bool(asked.about or asked.names)),
+            turned=float(said.turning and (asked.still or asked.now)),
+            unnamed=float(bool(asked.needles) and not covers),
+        )
+
     def _enough(self, said: Saying, area: Area | None, covers: float) -> bool:
         asked = self.asked
-        if asked.either:
-            return covers >= (_ENOUGH if self._side(said) >= 0 else _MOST)
-        near = self.near.get(said.message.message_id)
-        if asked.yes_no and asked.needles:
-            return self._speaks_of_it(said, area, covers, near)
-        if self._near_enough(said, area, near):
-            return True
-        if near is not None and self._best >= _TELLING and near.stands_out < self._best * _FAR:
-            if asked.needles or area is None or area.of_things or area.asks:
-                return False
-        if not asked.needles:
+        if asked.role is Role.ASSISTANT:
             return area is not None
-        if area is not None and area.single and (near is None or near.at_all):
+        if asked.of_schedule and not asked.needles:
+            # What names no day answers only where it is plainly meant.
+            return area is not None or (self._relevance(said, area, covers) >= _PLAINLY and not _days(said))
+        if self.thread and self.thread in said.message.content:
             return True
-        if area is not None and area.asks and covers < _ENOUGH:
-            return near is None or self._best < _TELLING or near.stands_out >= self._best * _BESIDE
-        return covers >= (_ENOUGH if area is not None else _MOST)
+        if asked.yes_no and asked.needles and not covers and not (asked.still and said.turning):
+            return False  # yes or no can only be read from words on the very thing
+        relevant = self._relevance(said, area, covers)
+        if area is not None and area.single and area is asked.area:
+            return relevant >= LINKED
+        return relevant >= (ENOUGH if asked.of_project else max(ENOUGH, self._top * BESIDE))
 
-    def _near_enough(self, said: Saying, area: Area | None, near: Near | None) -> bool:
-        """By meaning alone: it stands out, and nothing the speaker said stands out much more."""
-        if near is None or self.asked.role is Role.ASSISTANT or (self.asked.of_schedule and not self.asked.needles):
-            return False
-        if area is None and not near.very and self._other_things(said):
-            return False
-        if self._alone(said, area, near):
-            return True
-        # What tells of a change is wanted even if the old words are nearer to the question.
-        share = _FAR if said.turning else _BESIDE
-        return near.clearly and near.stands_out >= self._best * share
-
-    def _other_things(self, said: Saying) -> bool:
-        """Is asked about things of one sort, and none is named, nor any word of the question?"""
-        sorts = [area for area in self.asked.areas if area.of_things]
-        if not sorts or any(area.about.search(said.whole) for area in sorts):
-            return False
-        return not any(Worded(said.whole).holds(word) for word in self._question_words)
-
-    def _alone(self, said: Saying, area: Area | None, near: Near) -> bool:
-        """Nothing else comes close; of somebody who was named, less is needed."""
-        if near.stands_out < self._best:
-            return False
-        if self.asked.about or self.asked.names:
-            return near.of_the_named
-        return (area is not None or not self.asked.areas) and near.fairly and self._second <= self._best * _MOST
-
-    def _speaks_of_it(self, said: Saying, area: Area | None, covers: float, near: Near | None) -> bool:
-        """Yes or no can only be read from words on the very thing."""
-        asked = self.asked
-        if asked.still and said.turning and near is not None and near.fairly_or_more(self._best):
-            return True
-        if covers < _ENOUGH or not (said.elliptic or any(n.stands_in(Worded(said.text)) for n in asked.needles)):
-            return False
-        if near is not None and near.clearly and near.stands_out >= self._best * _FAR:
-            return True
-        strict = asked.possession or any(a.shelf == "preferences" or a.name == "allergy" for a in asked.areas)
-        if area is None and asked.areas and strict and not asked.said:
-            return False
-        return covers >= (_ENOUGH if area is not None else _MOST)
+    def _relevance(self, said: Saying, area: Area | None, covers: float) -> float:
+        return relevance(self.signs(said, area, covers))
 
     def _side(self, said: Saying) -> int:
         words = Worded(said.text)
@@ -343,7 +374,7 @@ class Fits:
             case "asked":
                 return bool(area and area.asks) and said.message.content.rstrip()[-1:] not in "?？"
             case "supposed" | "request":
-                return bool(area and area.asks) and not IF_I.search(said.whole) and _lasts(said, area)
+                return not IF_I.search(said.whole) and _lasts(said, area)
             case _:
                 return False
 

@@ -1,4 +1,4 @@
-"""What to ask the tools next (003 §4.1–§4.5): the first search by what the question is like, then by what came of it."""
+"""What to ask the tools next (003 §4.1–§4.5): first by what the question is like, then by what came of it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from mnemon.contracts.turns import Role
 from mnemon.logic.recall.adjudicating import Finding, decided
 from mnemon.logic.recall.asking import Asked
 from mnemon.logic.recall.fitting import Fit, Fits
-from mnemon.logic.recall.nearness import nearness
+from mnemon.logic.recall.nearness import by_words, nearness
 from mnemon.logic.recall.tables import TAKEN_BACK, load
 from mnemon.logic.recall.wording import KIN, Needle, query, quoted, relation
+from mnemon.logic.text import pieces
 
 _WHY = load("telling")["why"]
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
@@ -25,6 +26,7 @@ _NEAREST = 100
 _LIST_PAGE = 200
 _BEFORE, _AFTER = 3, 3
 _MOST_ANCHORS = 3
+_FEW = 2
 _OTHER: dict[ToolName, ToolName] = {
     "lexical_search": "semantic_search",
     "semantic_search": "lexical_search",
@@ -36,7 +38,7 @@ _OTHER: dict[ToolName, ToolName] = {
 @dataclass(frozen=True, slots=True)
 class Move:
     """A call and what it is for; `goes_on` with the round before, as several looks around one decision; `near`: it asks
-    for the meaning of the question itself, and its scores say how near each message is."""
+    for what the question itself says, and its scores tell how near each message is."""
 
     name: str
     call: Call
@@ -97,13 +99,18 @@ class Case:
         before = len(self.read)
         for message in seen.messages:
             self.read.setdefault(message.message_id, message)
-        if move.near:
-            self._fits.near |= nearness([m.message_id for m in seen.messages], seen.scores)
+        ids = [message.message_id for message in seen.messages]
+        if move.near and move.call.tool == "semantic_search":
+            self._fits.near |= nearness(ids, seen.scores)
+        elif move.name == "trace":
+            lead = self.read[self.findings[0].lead.message.message_id]
+            self._fits.trace(lead, nearness(ids, seen.scores), self.read)
+        elif move.near and len(seen.scores) == len(ids):
+            self._fits.words |= by_words(ids, seen.scores)
         if seen.error:
             self.broken.add(move.call.tool)
         if move.call.tool == "neighbors":
             anchor = str(move.call.arguments["message_id"])
-            ids = tuple(m.message_id for m in seen.messages)
             self.around[anchor] = tuple(id_ for id_ in ids if id_ != anchor)
             self.looked_around.update(ids[1:-1] or ids, {anchor})
         self._judge()
@@ -158,9 +165,18 @@ def _search(case: Case) -> Move | None:
     for tool in (_wide(first), second):
         if not _tried(case, tool, steps[-1]):
             return _looking(case, "cover" if case.findings else "wider", tool, steps[-1])
+    if 0 < len(case.findings) <= _FEW and "trace" not in made and _traceable(case):
+        lead = case.findings[0].lead.saying
+        return _looking(case, "trace", "semantic_search", steps[-1], words=lead.message.content[slice(*lead.sentence)])
     if not case.findings and asked.role is Role.USER and "everyone" not in made:
         return _looking(case, "everyone", "semantic_search", steps[-1], role=None)
     return None
+
+
+def _traceable(case: Case) -> bool:
+    """Can what was found have been told otherwise at another time?"""
+    asked = case.asked
+    return asked.role is Role.USER and not asked.of_schedule and not asked.of_project and not asked.about
 
 
 def _context(case: Case) -> Move | None:
@@ -197,9 +213,9 @@ def _tools(case: Case) -> tuple[ToolName, ToolName]:
     first: ToolName = "semantic_search"
     if asked.area is not None and asked.area.first == "messages_list" and not asked.needles:
         first = "messages_list"
-    elif asked.needles and (asked.area is None or not asked.area.asks):
-        first = "lexical_search"
-    elif asked.area is not None and asked.area.first == "lexical_search":
+    elif (asked.needles and (asked.area is None or not asked.area.asks)) or (
+        asked.area is not None and asked.area.first == "lexical_search"
+    ):
         first = "lexical_search"
     second = _OTHER[first]
     if first in case.broken:
@@ -215,12 +231,16 @@ def _wide(first: ToolName) -> ToolName:
 
 
 def _tried(case: Case, tool: ToolName, window: Window | None = None) -> int:
-    plain = (step.move for step in case.steps if step.move.name not in ("thread", "narrow", "taken_back", "everyone"))
+    plain = (
+        step.move
+        for step in case.steps
+        if step.move.name not in ("thread", "narrow", "taken_back", "everyone", "trace")
+    )
     return sum(move.call.tool == tool and (window is None or move.window == window) for move in plain)
 
 
 def _looking(
-    case: Case, name: str, tool: ToolName, window: Window, words: str = "", role: Role | None | str = "as asked"
+    case: Case, name: str, tool: ToolName, window: Window, words: str = "", role: Role | str | None = "as asked"
 ) -> Move:
     asked = case.asked
     said_by = asked.role if isinstance(role, str) else role
@@ -232,7 +252,7 @@ def _looking(
     narrowed: dict[str, Any] = {**_role(said_by), **({"time_range": span} if span else {})}
     how_many = {"top_k": _NEAREST} if tool == "semantic_search" else {"page_size": _PAGE}
     arguments = {"query_text": words or _words(asked, tool), **({"filter": narrowed} if narrowed else {}), **how_many}
-    near = tool == "semantic_search" and said_by is asked.role
+    near = not words and said_by is asked.role
     return Move(name, Call(tool, arguments, why), window, said_by, near=near)
 
 
@@ -256,7 +276,8 @@ def _words(asked: Asked, tool: ToolName) -> str:
     named = query([*whom, *wanted], asked.language)
     if tool == "semantic_search":
         return asked.text
-    return named if wanted and not (asked.area and asked.area.asks) else f"{named} {spoken}".strip() or asked.text
+    plain = " ".join(run or word for run, word in pieces(asked.text))
+    return " ".join(part for part in (plain, named, "" if wanted else spoken) if part)
 
 
 def _strict(needles: Iterable[Needle]) -> str:

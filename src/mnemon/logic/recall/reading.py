@@ -46,10 +46,22 @@ from mnemon.logic.rules.cutting import masked, pieces_of
 from mnemon.logic.rules.reading import Reading, readings
 from mnemon.logic.rules.tables import BOOKS, MASK, Book
 
-# `plain` is said in earnest of how things are; `vague` so too, but not for certain; `over` of how they were; `wished` of
-# how they shall be. The others say nothing about anybody.
+# `plain` is said in earnest of how things are; `vague` so too, but not for certain; `over` of how they were; `wished`
+# of how they shall be. The others say nothing about anybody.
 Standing = Literal[
-    "plain", "vague", "over", "wished", "asked", "request", "supposed", "joked", "told", "hearer", "denied", "corrected", "echo"
+    "plain",
+    "vague",
+    "over",
+    "wished",
+    "asked",
+    "request",
+    "supposed",
+    "joked",
+    "told",
+    "hearer",
+    "denied",
+    "corrected",
+    "echo",
 ]
 EARNEST: frozenset[Standing] = frozenset({"plain", "vague", "over", "wished"})
 _MOODS: dict[str, Standing] = {
@@ -66,21 +78,24 @@ _MOODS: dict[str, Standing] = {
 _BY_NAME = {mood.name: mood for mood in MOODS}
 _QUOTES = re.compile(r"“([^”]*)”|「([^」]*)」|『([^』]*)』|\"([^\"\n]*)\"")
 _REQUEST = re.compile(r"请|以后|一律|(?:的)?时候?[，,]|\b(?:please|always|never|when you|whenever)\b", re.IGNORECASE)
-_TELLS = re.compile(r"说|写|发|喊|讲|道|朋友圈|\b(?:sa(?:ys?|id|ying)|wrote|writes|shout\w*|post\w*|text\w*|yell\w*|keeps?)\b")
+_TELLS = re.compile(
+    r"说|写|发|喊|讲|道|朋友圈|\b(?:sa(?:ys?|id|ying)|wrote|writes|shout\w*|post\w*|text\w*|yell\w*|keeps?)\b"
+)
 _PRONOUNS = ("he", "she", "they", "he's", "she's", "everyone", "everybody", "someone", "somebody", "people")
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
 _BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
-_GUESS = re.compile(r"\bI suppose(?= I| it| so| that)", re.IGNORECASE)
+_GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
 _NEAR = 3
 _NEAR_SECONDS = 1800
 
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """One clause in its sentence. `own` is the whole message with what is not its speaker's blanked out; `who` is "" for the one who speaks, else somebody else; `named` that it is a name
-    nobody explains, which may be a thing; `of_thing` that it opens with a thing. `turning`: it says that something is no more as it was."""
+    """One clause in its sentence. `own` is the whole message with what is not its speaker's blanked out; `who` is ""
+    for the one who speaks, else somebody else; `named` that it is a name nobody explains, which may be a thing;
+    `of_thing` that it opens with a thing. `turning`: it says that something is no more as it was."""
 
     message: Message
     own: str
@@ -135,6 +150,8 @@ def read(message: Message) -> tuple[Saying, ...]:
             elif of_you:
                 said = replace(said, standing="echo")
             out.append(replace(said, rule=reading.pattern.name) if reading else said)
+    denied = {said.sentence for said in out if said.standing == "denied"}
+    out = [replace(said, standing="denied") if said.sentence in denied else said for said in out]
     if any(said.standing == "joked" for said in out):
         return tuple(replace(said, standing="joked") if said.standing in EARNEST else said for said in out)
     return tuple(out)
@@ -244,7 +261,12 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
         return last.who, last.named
     if last is not None and not book.me[False].search(opening):
         return last.who, last.named
-    if before is not None and before.who and book.language == "zh" and not re.search("我|请|别|不要|以后", clause.sentence):
+    if (
+        before is not None
+        and before.who
+        and book.language == "zh"
+        and not re.search("我|请|别|不要|以后", clause.sentence)
+    ):
         return before.who, before.named
     return "", False
 
@@ -299,4 +321,3 @@ def _follows(first: Message, second: Message) -> bool:
         return 0 < int(second.meta["seq"]) - int(first.meta["seq"]) <= _NEAR
     seconds = (parse_time(second.ts) - parse_time(first.ts)).total_seconds()
     return 0 < seconds <= _NEAR_SECONDS
-

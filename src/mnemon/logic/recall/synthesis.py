@@ -15,7 +15,7 @@ from mnemon.logic.recall.adjudicating import Finding
 from mnemon.logic.recall.fitting import Fit
 from mnemon.logic.recall.moves import Case
 from mnemon.logic.recall.reading import Saying
-from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
+from mnemon.logic.recall.tables import BIDS, HABITS, LASTING, STANDS, load
 from mnemon.logic.rules.tables import BOOKS
 
 _TELLING = load("telling")
@@ -24,7 +24,6 @@ _MOST_SUPPORT = 3
 _MOST_OF = {"project": 2, "promise": 1}
 _LONGEST = {"zh": 60, "en": 160}
 _CONFIDENCE = {"settled": 0.85, "changed": 0.85, "uncertain": 0.4}
-_REQUEST = re.compile(r"^(?:给我|把|用|按|写|发|回|跟我)|(?<![特分区级告])别(?!人|的|墅|处)|不要|请|必须|务必|一律|禁止|(?:^|[,;.] )(?:please|never|always|don['’]t|do not|keep|reply|answer|use|call me|before you|skip)\b|\b(?:must|please|show me|ask me)\b", re.IGNORECASE)
 _OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
 _MUST = re.compile(r"必须|只能|不能|不得|\b(?:must|can['’]t|cannot|only|need)\b", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
@@ -75,7 +74,7 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
 
 def _orders(said: Saying) -> bool:
     """Is it said to the assistant, the clause or all of its sentence?"""
-    return any(_REQUEST.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
+    return any(BIDS.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
 
 
 def _item(case: Case, finding: Finding) -> Item:

@@ -75,7 +75,7 @@ AREAS: dict[str, Area] = {
 
 _READING = load("reading")
 LAUGHS, WILD, JOKES, IRONY = (_compiled(_READING[name]) for name in ("laughs", "wild", "jokes", "irony"))
-TASK, LASTING = (_compiled(_READING[name]) for name in ("task", "lasting"))
+TASK, LASTING, BIDS = (_compiled(_READING[name]) for name in ("task", "lasting", "bids"))
 CORRECTS, DENIES, VAGUE = (_compiled(_READING[name]) for name in ("corrects", "denies", "vague"))
 TURNS, AVERSE, ORDERS = (_compiled(_READING[name]) for name in ("turns", "averse", "orders"))
 DONE, NOT_DONE, BEHIND = (_compiled(_READING[name]) for name in ("done", "not_done", "behind"))
