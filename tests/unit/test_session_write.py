@@ -269,9 +269,7 @@ async def test_a_digest_whose_process_died_is_finished_by_the_worker(tmp_path: P
         await memory.session_write("acme", "lin", "s", turns=TALK, wait="archived")
         (job,) = await memory.jobs()
         assert await memory.parts.queue.take(job, f"{memory.parts.worker.rsplit(':', 2)[0]}:999999:gone")
-        assert (await memory.run_jobs()).claimed == 0
-        assert await memory.parts.queue.recover() == 1
-        assert (await memory.run_jobs()).succeeded == 1
+        assert (await memory.run_jobs()).succeeded == 1, "those of dead workers are taken over"
         assert await state(memory) == expected
 
 
