@@ -208,6 +208,7 @@ OPEN = frozenset(
         "test_5_only_what_the_question_needs",
         "test_5_every_point_has_its_evidence_and_the_answer_speaks_the_questions_language",
         "test_6_the_example",
+        "test_4_5_enough_evidence_ends_it",
     }
 )
 
