@@ -10,9 +10,7 @@ from mnemon.logic.recall.asking import Asked
 from mnemon.logic.recall.fitting import Fit
 from mnemon.logic.recall.reading import place
 from mnemon.logic.recall.tables import TURNS
-from mnemon.logic.recall.wording import Mention
-from mnemon.logic.support import content_terms
-from mnemon.logic.text import PAIR_BIT, WORD_BIT, grams, terms
+from mnemon.logic.recall.wording import Mention, telling_words
 
 _ALIKE = 0.5
 _WEAK = ("vague", "over")
@@ -80,14 +78,7 @@ def _turned(asked: Asked, a: Fit, b: Fit) -> bool:
     if asked.still and later.saying.turning:
         return True
     turning = later.saying.turning and not earlier.saying.turning
-    return (turning or asked.now) and bool(_words(earlier) & _words(later))
-
-
-def _words(fit: Fit) -> frozenset[int]:
-    """Words, and pairs of characters: one character alone is in everything."""
-    said = fit.saying.whole
-    pairs = (gram for gram in grams(terms(said)) if PAIR_BIT <= gram < WORD_BIT)
-    return frozenset((*pairs, *(term for term in content_terms(said) if isinstance(term, int))))
+    return (turning or asked.now) and bool(telling_words(earlier.saying.whole) & telling_words(later.saying.whole))
 
 
 def _same_thing(x: Mention, x_against: bool, y: Mention, y_against: bool) -> bool:

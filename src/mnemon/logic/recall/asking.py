@@ -64,6 +64,7 @@ class Asked:
     past: bool
     singular: bool
     now: bool
+    wish: bool
     against: bool
     either: tuple[Needle, ...]
     role: Role | None
@@ -102,8 +103,8 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
     about = _about(text)
     areas = _areas(_as_own(text, about), role)
     of_schedule = bool(areas) and areas[0].name == "schedule"
-    needles = _needles(text, now, about, _spoken(text, areas))
     yes_no = _FORMS["yes_no"].search(text) is not None and _FORMS["not_yes_no"].search(text) is None
+    needles = _needles(text, now, about, _spoken(text, areas), short=yes_no)
     wants = tuple(name for name, form in _WANTS.items() if form.search(text))
     if of_schedule and not yes_no and "when" not in wants:
         needles = tuple(wanted for wanted in needles if wanted.same)
@@ -120,6 +121,7 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
         still=_FORMS["still"].search(text) is not None,
         past=_FORMS["past"].search(text) is not None,
         singular=_FORMS["singular"].search(text) is not None,
+        wish=_FORMS["wish"].search(text) is not None,
         now=_FORMS["now"].search(text) is not None,
         against=negative(_FRAME_QUESTION.sub("", text)),
         either=_either(text, now, about) if yes_no or "还是" in text else (),
@@ -178,8 +180,9 @@ def _spoken(text: str, areas: tuple[Area, ...]) -> str:
     return fold(" ".join(told))
 
 
-def _needles(text: str, now: datetime, about: str, spoken: str = "") -> tuple[Needle, ...]:
-    """What is left when the frame of the question, its dates and whom it asks of are taken out."""
+def _needles(text: str, now: datetime, about: str, spoken: str = "", short: bool = False) -> tuple[Needle, ...]:
+    """What is left when the frame of the question, its dates and whom it asks of are taken out. One character alone is
+    a name only where yes or no is asked: 我养蛇吗."""
     plain = _without_dates(_WINDOW_MARKS.sub(" ", text), now)
     if about:
         plain = re.sub(rf"{re.escape(about)}(?:['’]s)?", " ", plain, flags=re.IGNORECASE)
@@ -190,7 +193,7 @@ def _needles(text: str, now: datetime, about: str, spoken: str = "") -> tuple[Ne
     for run, word in pieces(plain):
         for part in _PARTS.sub(" ", _FRAME_ZH.sub(" ", run)).split() if run else ():
             wanted = needle(part.strip(_EDGES))
-            if wanted.same or (len(wanted.text) > 1 and fold(wanted.text) not in spoken):
+            if wanted.same or (len(wanted.text) > (not short) and fold(wanted.text) not in spoken):
                 found.setdefault(fold(wanted.text), wanted)
         if word and word_number(word) not in _FRAME_EN and not word.isdigit() and fold(word) not in spoken.split():
             found.setdefault(fold(word), needle(word))

@@ -18,6 +18,7 @@ from mnemon.logic.recall.nearness import Near
 from mnemon.logic.recall.reading import (
     EARNEST,
     Saying,
+    bids,
     confirmed,
     correction,
     place,
@@ -38,15 +39,17 @@ from mnemon.logic.recall.tables import (
     THREAD,
     Area,
 )
-from mnemon.logic.recall.wording import Mention, Worded, mentions, related
+from mnemon.logic.recall.wording import Mention, Worded, mentions, related, telling_words
 from mnemon.logic.support import content_terms
 from mnemon.logic.text import fold, pieces
 
 _FARTHEST = 15.0
 _PLAINLY = 0.6
+_ALONE = 5.0
+_SAID = 0.6
 # From where on two messages are one matter.
 _LIKE = 4.0
-_LIKE_SCORE = 0.2
+_LIKE_SCORE = 0.32
 _HIGHEST = 0.6
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
 _GLUE = 0.4
@@ -110,7 +113,7 @@ class Fits:
         self.words: dict[str, float] = {}
         self._lead: Message | None = None
         self._twin = ""
-        self._best = self._second = self._top = 0.0
+        self._best = self._second = self._top = self._most = 0.0
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -130,7 +133,9 @@ class Fits:
             by_session.setdefault(message.session_id, []).append(message)
         ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
-        self._top = max((self._relevance(*parts) for m in there for parts in self._answering(m)), default=0.0)
+        answering = [parts for m in there for parts in self._answering(m)]
+        self._top = max((self._relevance(*parts) for parts in answering), default=0.0)
+        self._most = max((covers for _, _, covers in answering), default=0.0)
         found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
         return _narrowed(self.asked, found)
 
@@ -177,7 +182,9 @@ class Fits:
         others = sorted(near.items(), key=lambda row: -row[1].stands_out)
         for id_, how in others:
             if id_ != lead.message_id and id_ in messages and self._could_answer(messages[id_]):
-                if how.stands_out >= _LIKE and how.score >= _LIKE_SCORE:
+                if how.stands_out >= _LIKE and (
+                    how.score >= _LIKE_SCORE or _share(lead.content, messages[id_].content)
+                ):
                     self._lead, self._twin = lead, id_
                 return
 
@@ -335,12 +342,20 @@ class Fits:
             return area is not None or (self._relevance(said, area, covers) >= _PLAINLY and not _days(said))
         if self.thread and self.thread in said.message.content:
             return True
-        if asked.yes_no and asked.needles and not covers and not (asked.still and said.turning):
+        if asked.said and asked.needles and covers < _SAID:
+            return False
+        on_it = covers > 0 if asked.needles else area is not None
+        if asked.yes_no and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
+            on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
+        if asked.yes_no and not on_it and not (asked.still and said.turning):
             return False  # yes or no can only be read from words on the very thing
         relevant = self._relevance(said, area, covers)
         if area is not None and area.single and area is asked.area:
             return relevant >= LINKED
-        return relevant >= (ENOUGH if asked.of_project else max(ENOUGH, self._top * BESIDE))
+        if covers < self._most and not said.turning and self._most == 1.0 and area is None:
+            return False  # something else names all that the question names
+        several = asked.of_project or (area is not None and not asked.needles)
+        return relevant >= (ENOUGH if several else max(ENOUGH, self._top * BESIDE))
 
     def _relevance(self, said: Saying, area: Area | None, covers: float) -> float:
         return relevance(self.signs(said, area, covers))
@@ -427,6 +442,11 @@ def _days(said: Saying) -> list[dates.Dated]:
     return found
 
 
+def _share(one: str, other: str) -> bool:
+    """Do two texts share a word, or a pair of characters?"""
+    return bool(telling_words(one) & telling_words(other))
+
+
 def _lasts(said: Saying, area: Area | None) -> bool:
     """A request that is more than a task for now."""
     return LASTING.search(said.whole) is not None or (area is not None and area.name == "budget")
@@ -449,7 +469,12 @@ def _in_area(area: Area, said: Saying) -> bool:
 
 
 def _narrowed(asked: Asked, fits: list[Fit]) -> list[Fit]:
-    """Of requests to the assistant those that name what the question names, if there are any."""
+    """Of what lies ahead what has a day, of orders the orders, of requests those that name what the question names; if
+    there are any."""
+    if asked.of_schedule and any(fit.counts and fit.area is not None for fit in fits):
+        fits = [fit for fit in fits if fit.area is not None or not fit.counts]
+    if asked.area is not None and asked.area.asks and any(fit.counts and bids(fit.saying) for fit in fits):
+        fits = [fit for fit in fits if bids(fit.saying) or not fit.counts or STANDS.search(fit.saying.whole)]
     if asked.needles and any(fit.counts and fit.covers > 0 for fit in fits):
         return [fit for fit in fits if fit.covers > 0 or fit.topic or not (fit.area and fit.area.asks)]
     return fits

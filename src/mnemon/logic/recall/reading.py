@@ -21,6 +21,7 @@ from mnemon.logic.mood import MOODS, somebody_else
 from mnemon.logic.polarity import signs
 from mnemon.logic.recall.tables import (
     AVERSE,
+    BIDS,
     CORRECTS,
     DENIES,
     ELLIPTIC,
@@ -81,12 +82,17 @@ _REQUEST = re.compile(r"请|以后|一律|(?:的)?时候?[，,]|\b(?:please|alwa
 _TELLS = re.compile(
     r"说|写|发|喊|讲|道|朋友圈|\b(?:sa(?:ys?|id|ying)|wrote|writes|shout\w*|post\w*|text\w*|yell\w*|keeps?)\b"
 )
+# "Why do I get this error: list index out of range": what stands behind the colon is asked about.
+_ASKED_FOR = re.compile(
+    r"(?:why|how|what|which|who|where|为什么|怎么|这个.{0,6}是什么)[^,，。.]{0,60}[:：]", re.IGNORECASE
+)
 _PRONOUNS = ("he", "she", "they", "he's", "she's", "everyone", "everybody", "someone", "somebody", "people")
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
 _BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
 _GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
+_I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
 _NEAR = 3
 _NEAR_SECONDS = 1800
 
@@ -188,12 +194,14 @@ def _clauses(message: Message, text: str, start: int, end: int, before: Saying |
     sentence = _stripped(message.content, start, end)
     quoting = MASK in said and _TELLS.search(said) is not None
     wild = IRONY.search(said) is not None or (LAUGHS.search(text[start:]) and WILD.search(said)) is not None
+    asks_for = _ASKED_FOR.match(said.strip()) is not None
     last: Saying | None = None
     for number, (a, b) in enumerate(pieces):
         at, to = _stripped(message.content, a, b)
         clause = Clause(text[at:to], said, number == len(pieces) - 1)
         who, named = _whose(book, clause, text[start:at], last, before)
         standing: Standing = "joked" if wild else "told" if quoting else _standing(clause, text[:at])
+        standing = "asked" if asks_for and standing in EARNEST else standing
         elliptic = number > 0 and ELLIPTIC.search(clause.text.strip(" 。.!！")) is not None
         if not clause.text.strip(f"{MASK} ，。,."):
             continue
@@ -307,6 +315,11 @@ def confirmed(message: Message, later: Sequence[Message]) -> Message | None:
     """The user's plain yes to what the assistant said right before."""
     after = sorted((m for m in later if _follows(message, m)), key=place)
     return after[0] if after and after[0].role == Role.USER and confirms(after[0].content) else None
+
+
+def bids(said: Saying) -> bool:
+    """Is it said to the assistant as what it shall do, the clause or all of its sentence?"""
+    return any(BIDS.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
 
 
 def place(message: Message) -> tuple[datetime, int, str]:

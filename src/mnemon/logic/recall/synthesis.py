@@ -14,8 +14,8 @@ from mnemon.logic.language import language_of
 from mnemon.logic.recall.adjudicating import Finding
 from mnemon.logic.recall.fitting import Fit
 from mnemon.logic.recall.moves import Case
-from mnemon.logic.recall.reading import Saying
-from mnemon.logic.recall.tables import BIDS, HABITS, LASTING, STANDS, load
+from mnemon.logic.recall.reading import Saying, bids
+from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
 from mnemon.logic.rules.tables import BOOKS
 
 _TELLING = load("telling")
@@ -26,7 +26,6 @@ _LONGEST = {"zh": 60, "en": 160}
 _CONFIDENCE = {"settled": 0.85, "changed": 0.85, "uncertain": 0.4}
 _OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
 _MUST = re.compile(r"必须|只能|不能|不得|\b(?:must|can['’]t|cannot|only|need)\b", re.IGNORECASE)
-_I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
 
 
 def chosen(case: Case) -> list[Finding]:
@@ -58,23 +57,21 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
     """By what was said: an order binds, a taste is a preference, the rest is who somebody is. Where the words leave it
     open, by what was asked."""
     lead, asked = finding.lead, case.asked
+    if finding.status == "uncertain" and asked.yes_no and (lead.area is None or lead.area.shelf != "profile"):
+        return "preferences"
     if (lead.saying.who and not lead.saying.named) or asked.of_project or asked.of_schedule or "when" in asked.wants:
-        return "constraints" if _orders(lead.saying) and not lead.saying.who else "profile"
+        return "constraints" if bids(lead.saying) and not lead.saying.who else "profile"
     text = lead.saying.whole
-    if _orders(lead.saying):
+    if bids(lead.saying):
         return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
     if lead.area is not None and not lead.area.asks:
         return lead.area.shelf
-    if STANDS.search(text) or HABITS.search(text) or (asked.area is not None and asked.area.shelf == "preferences"):
+    wished = asked.wish or (asked.area is not None and asked.area.shelf == "preferences")
+    if wished or STANDS.search(text) or HABITS.search(text):
         return "preferences"
     bound = asked.area is not None and asked.area.shelf == "constraints"
     bound = bound and (not _OF_ME.match(text) or _MUST.search(text) is not None)
     return "constraints" if bound else "profile"
-
-
-def _orders(said: Saying) -> bool:
-    """Is it said to the assistant, the clause or all of its sentence?"""
-    return any(BIDS.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
 
 
 def _item(case: Case, finding: Finding) -> Item:
@@ -143,14 +140,23 @@ def _same(a: Saying, b: Saying) -> bool:
 
 
 def _as_statement(said: Saying) -> str:
-    """Chinese leaves "I" out: 不吃辣. Dates are written for ever."""
+    """Chinese leaves "I" out: 不吃辣. What a date meant on the day it was said stands beside it."""
     words = said.message.content[said.start : said.end]
     book = BOOKS[language_of(words)]
     if book.language == "zh":
         lead = book.lead.match(words)
         words = words[lead.end() :] if lead and lead.end() < len(words) else words
         words = re.sub(r"^我(?=[^们的家])", "", words) if said.message.role == Role.USER and not said.who else words
-    return words if HABITS.search(words) or LASTING.search(words) else dates.absolutise(words, said.said_at, said.whole)
+    return words + _meant(words, said)
+
+
+def _meant(words: str, said: Saying) -> str:
+    """The days that "tomorrow" and 下周三 meant, in brackets; habits and standing orders mean no day."""
+    if HABITS.search(words) or LASTING.search(words):
+        return ""
+    found = [d for d in dates.find(words, said.said_at, said.whole) if d.relative and d.precision == "day"]
+    days = ", ".join(dict.fromkeys(d.begins.isoformat() for d in found))
+    return f" ({days})" if days else ""
 
 
 def evidence(case: Case, findings: Sequence[Finding]) -> tuple[Evidence, ...]:

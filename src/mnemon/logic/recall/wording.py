@@ -12,7 +12,8 @@ from mnemon.logic.language import language_of
 from mnemon.logic.lexical import contains
 from mnemon.logic.memo import remembered
 from mnemon.logic.recall.tables import load
-from mnemon.logic.text import fold, terms
+from mnemon.logic.support import content_terms
+from mnemon.logic.text import PAIR_BIT, WORD_BIT, fold, grams, terms
 
 _MOST_FORMS = 14
 _PAIRS_NEEDED = 0.5
@@ -107,6 +108,13 @@ def mentions(text: str) -> frozenset[Mention]:
             found.add(Mention(thing.name))
         found |= {Mention(thing.name, kind) for kind in thing.kinds if said.holds(kind)}
     return frozenset(found)
+
+
+@remembered(4096)
+def telling_words(text: str) -> frozenset[int]:
+    """What two texts can share: words with a content, and pairs of characters, as one alone is in everything."""
+    pairs = (gram for gram in grams(terms(text)) if PAIR_BIT <= gram < WORD_BIT)
+    return frozenset((*pairs, *(term for term in content_terms(text) if isinstance(term, int))))
 
 
 def related(kin: str, other: str) -> bool:
