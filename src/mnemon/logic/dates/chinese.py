@@ -177,6 +177,7 @@ _UNIT = f"(?P<unit>{alternatives(_UNITS)})"
 _IN_MONTH = rf"(?:(?P<day>{_NUMBER})[日号]|(?P<part>[初底中末](?![学国文秋心])))?"
 _MONTH = rf"(?P<month>{_NUMBER})月份?{_IN_MONTH}"
 _WAY = "(?:之|以)?(?P<way>前(?![端台辈任景])|后(?![端台期果悔])|内(?![容存部]))"
+_DAY = r"(?P<day>\d{1,2}|[二三]?十[一二三四五六七八九]?|[一二三四五六七八九])"
 _HOUR = r"(?P<hour>\d{1,2}|[零一二两三四五六七八九十]{1,3})"
 _MINUTE = rf"(?P<rest>半|[一三]刻|(?P<minute>{_NUMBER})分)"
 
@@ -199,7 +200,8 @@ _RULES = [
     Rule(rf"(?:过去|最近|近|(?P<ahead>未来|接下来|今后))的?这?(?P<n>{_NUMBER})个?{_UNIT}", _window),
     Rule(rf"(?<![个\d第]){_MONTH}", _without_year),
     Rule(f"{_WEEK}(?P<day>[一二三四五六日天])", _bare_weekday),
-    Rule(rf"(?<![\d第A-Za-z])(?P<day>\d{{1,2}})号(?={_ZH['before_day_of_month']})", _day_of_month),
+    Rule(rf"(?<![\d第A-Za-z]){_DAY}号(?={_ZH['before_day_of_month']})", _day_of_month),
+    Rule(rf"(?<={_ZH['after_day_of_month']}){_DAY}号(?!{_ZH['not_day_of_month']})", _day_of_month),
     Rule(rf"(?P<part>{alternatives(_ZH['hours'])})\s*{_HOUR}(?:点钟?{_MINUTE}?|时(?![候间段代光]))", _time),
     Rule(rf"(?P<part>(?!))?(?<![\d.]){_HOUR}点(?:钟|{_MINUTE})", _time),
 ]

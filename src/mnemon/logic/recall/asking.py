@@ -33,9 +33,11 @@ _WHO_ZH = _FORMS["who_zh"]
 _POSSESSION = re.compile(_DATA["possession"]["marks"], re.IGNORECASE)
 _WINDOW_MARKS = re.compile("|".join(f"(?:{row['marks']})" for row in _DATA["window"]), re.IGNORECASE)
 _KIN_ZH = "|".join(sorted((w for words in KIN.values() for w in words if not w.isascii()), key=len, reverse=True))
+_LONG_KIN_ZH = "|".join(word for word in _KIN_ZH.split("|") if len(word) > 1)
 _KIN_EN = "|".join(sorted((w for words in KIN.values() for w in words if w.isascii()), key=len, reverse=True))
 _OF_KIN = re.compile(
     rf"(?:我(?:的|家)?|(?<![一-鿿])|说过|提过)(?P<zh>{_KIN_ZH})(?![一-鿿]*(?:了)?吗$(?<=有孩子吗))"
+    rf"|(?P<long>{_LONG_KIN_ZH})(?=[的是有在喜爱对不能会叫做干过生住哪几多属](?!.*我))|(?P<they>{_LONG_KIN_ZH})(?=.*[他她])"
     rf"|\bmy (?:\w+ )?(?P<en>{_KIN_EN})(?:['’]s)?\b",
     re.IGNORECASE,
 )
@@ -91,6 +93,23 @@ class Asked:
         return named or (self.area is not None and self.area.name == "project")
 
     @property
+    def names_something(self) -> bool:
+        """Is there a word to look for as it stands: a name, a thing, or what may have been said in so many words?"""
+        if not self.needles:
+            return False
+        return self.said or self.yes_no or bool(self.either or self.names) or any(n.fixed for n in self.needles)
+
+    @property
+    def only_by_time(self) -> bool:
+        """Does it say when, and nothing else that could tell one message from another?"""
+        return self.windows.exact and not self.needles and not self.areas and not self.about
+
+    @property
+    def one_value(self) -> bool:
+        """Is one number, day, name or thing of a kind asked for?"""
+        return bool(self.wants) or self.singular
+
+    @property
     def one_matter(self) -> bool:
         """Is there one thing to find out, so that whatever is said about it says yes, no, or something else instead?"""
         return bool(self.needles) and (self.yes_no or self.still or bool(self.either))
@@ -140,8 +159,7 @@ _FRAME_QUESTION = re.compile(
 def _names(text: str, needles: tuple[Needle, ...]) -> tuple[str, ...]:
     """Of what the question names, what nobody but a person is called."""
     known = [wanted.text for wanted in needles if not wanted.same]
-    called = [match["a"] for match in _ABOUT_ZH.finditer(text)]
-    called += [match["a"] or match["b"] for match in _ABOUT_EN.finditer(text)]
+    called = [match["a"] or match["b"] for form in (_ABOUT_ZH, _ABOUT_EN) for match in form.finditer(text)]
     return tuple(n for n in dict.fromkeys((*called, *_WHO_ZH.findall(text))) if n in known)
 
 
@@ -170,7 +188,7 @@ def _areas(text: str, role: Role | None) -> tuple[Area, ...]:
 def _about(text: str) -> str:
     for match in _OF_KIN.finditer(text):
         if not _HAVING.search(text[: match.start(match.lastgroup or 0)].rstrip()):
-            return match["zh"] or match["en"]
+            return next(kin for kin in match.groupdict().values() if kin)
     return ""
 
 
@@ -195,7 +213,8 @@ def _needles(text: str, now: datetime, about: str, spoken: str = "", short: bool
             wanted = needle(part.strip(_EDGES))
             if wanted.same or (len(wanted.text) > (not short) and fold(wanted.text) not in spoken):
                 found.setdefault(fold(wanted.text), wanted)
-        if word and word_number(word) not in _FRAME_EN and not word.isdigit() and fold(word) not in spoken.split():
+        told = fold(word) in spoken.split() and not (word[:1].isupper() and not text.startswith(word))
+        if word and word_number(word) not in _FRAME_EN and not word.isdigit() and not told:
             found.setdefault(fold(word), needle(word))
     return tuple(found.values())
 

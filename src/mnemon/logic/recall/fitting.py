@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
 from mnemon.contracts.results import Message
 from mnemon.contracts.turns import Role, parse_time
@@ -39,17 +40,20 @@ from mnemon.logic.recall.tables import (
     THREAD,
     Area,
 )
-from mnemon.logic.recall.wording import Mention, Worded, mentions, related, telling_words
+from mnemon.logic.recall.wording import KIN, Mention, Worded, mentions, related, relation, telling_words
 from mnemon.logic.support import content_terms
 from mnemon.logic.text import fold, pieces
 
 _FARTHEST = 15.0
+# So few messages of a time that was named need not be told apart.
+_HANDFUL = 3
 _PLAINLY = 0.6
 _ALONE = 5.0
 _SAID = 0.6
 # From where on two messages are one matter.
 _LIKE = 4.0
 _LIKE_SCORE = 0.32
+_TWINS = 5
 _HIGHEST = 0.6
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
 _GLUE = 0.4
@@ -66,6 +70,8 @@ _FROM = re.compile(
     r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE
 )
 _TIMES = re.compile(r"\d|早|晚|[上中下]午|凌晨|夜|点|周|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b")
+_PRONOUNS = ("他", "她", "他们", "她们", "he", "she", "they", "it")
+_RULE = re.compile(r"规矩|规则|\brules?\b|\bunless i\b|除非我", re.IGNORECASE)
 _NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
 
 
@@ -100,6 +106,11 @@ class Fit:
     def message(self) -> Message:
         return self.saying.message
 
+    @property
+    def tells(self) -> bool:
+        """Does the clause itself say what it is about, not only the message it stands in?"""
+        return self.area is not None or self.named > 0
+
 
 class Fits:
     """Everything that was read, asked one question. Messages are read once, however often they are looked at."""
@@ -114,6 +125,8 @@ class Fits:
         self._lead: Message | None = None
         self._twin = ""
         self._best = self._second = self._top = self._most = 0.0
+        self._all_there_is = False
+        self._before: dict[str, str] = {}
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -131,11 +144,15 @@ class Fits:
         by_session: dict[str, list[Message]] = {}
         for message in there:
             by_session.setdefault(message.session_id, []).append(message)
+        for talk in by_session.values():
+            mine = [m for m in talk if m.role == Role.USER]
+            self._before |= {later.message_id: m.content for m, later in pairwise(mine)}
         ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
         answering = [parts for m in there for parts in self._answering(m)]
         self._top = max((self._relevance(*parts) for parts in answering), default=0.0)
         self._most = max((covers for _, _, covers in answering), default=0.0)
+        self._all_there_is = 0 < len({said.message.message_id for said, _, _ in answering}) <= _HANDFUL
         found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
         return _narrowed(self.asked, found)
 
@@ -169,8 +186,8 @@ class Fits:
         if message.role == Role.ASSISTANT and self.asked.role is not Role.ASSISTANT:
             yes = confirmed(message, around)
             return [replace(fit, counts=True, also=(yes.message_id,)) if yes else fit for fit in fits]
-        if taken_back(fits[0].saying, around):
-            return [replace(fit, counts=False, saying=replace(fit.saying, standing="joked")) for fit in fits]
+        if (standing := taken_back(fits[0].saying, around)) is not None:
+            return [replace(fit, counts=False, saying=replace(fit.saying, standing=standing)) for fit in fits]
         right = correction(message, around)
         if right is not None and (put_right := self._put_right(fits, right)) is not None:
             wrong = [replace(f, counts=False, saying=replace(f.saying, standing="corrected")) for f in fits]
@@ -179,13 +196,13 @@ class Fits:
 
     def trace(self, lead: Message, near: Mapping[str, Near], messages: Mapping[str, Message]) -> None:
         """Of what is nearest to the words found, the nearest that could answer: one matter, told at another time."""
-        others = sorted(near.items(), key=lambda row: -row[1].stands_out)
+        others = sorted(near.items(), key=lambda row: -row[1].stands_out)[1 : _TWINS + 1]
         for id_, how in others:
-            if id_ != lead.message_id and id_ in messages and self._could_answer(messages[id_]):
-                if how.stands_out >= _LIKE and (
-                    how.score >= _LIKE_SCORE or _share(lead.content, messages[id_].content)
-                ):
-                    self._lead, self._twin = lead, id_
+            if id_ == lead.message_id or id_ not in messages or how.stands_out < _LIKE:
+                continue
+            like = how.score >= _LIKE_SCORE or _share(lead.content, messages[id_].content)
+            if like and self._could_answer(messages[id_]):
+                self._lead, self._twin = lead, id_
                 return
 
     def _told_otherwise(self, message: Message) -> list[Fit]:
@@ -194,12 +211,13 @@ class Fits:
         found = list(self._answering(message))
         if lead is None or not found:
             return []
-        later = message if place(message) > place(lead) else lead
+        earlier, later = sorted((message, lead), key=place)
         told = any(s.turning or s.standing == "vague" for s in self._sayings(later))
+        shared = _share(earlier.content, later.content)
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
         if asked.yes_no and not asked.still and not any(covers for _, _, covers in found):
             return []
-        if not (told or asked.now or asked.still) or not (likely or asked.now or asked.still):
+        if not (asked.now or asked.still or (told and (likely or shared)) or (asked.one_value and likely)):
             return []
         return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
 
@@ -301,13 +319,13 @@ class Fits:
         if self.thread and self.thread in said.message.content:
             return 1.0
         clause, whole = Worded(said.text), Worded(said.whole)
-        if area is None and not said.elliptic and not any(n.stands_in(clause) for n in needles):
+        if area is None and not said.elliptic and not any(n.share(clause) for n in needles):
             return 0.0
         known = any(n.same for n in needles)
         weights = [_GLUE if known and not n.same and not n.text.isascii() else 1.0 for n in needles]
         # A kind of the thing answers only where the clause speaks of the right matter.
         wanted = [n if area is not None or not self.asked.areas else n.by_name for n in needles]
-        held = sum(weight for n, weight in zip(wanted, weights, strict=True) if n.stands_in(whole))
+        held = sum(weight * n.share(whole) for n, weight in zip(wanted, weights, strict=True))
         return held / sum(weights)
 
     def signs(self, said: Saying, area: Area | None, covers: float) -> Signs:
@@ -320,7 +338,7 @@ class Fits:
         return Signs(
             stands_out=min(stands_out, _FARTHEST) / 10,
             score=min(near.score, _HIGHEST) / _HIGHEST if near else 0.0,
-            of_best=stands_out / self._best if self._best > 0 and not asked.yes_no else 0.0,
+            of_best=min(stands_out / self._best, 1.0) if self._best > 0 and not asked.yes_no else 0.0,
             lead=1 - self._second / self._best if best and not asked.yes_no else 0.0,
             words=self.words.get(said.message.message_id, 0.0),
             covers=covers,
@@ -344,6 +362,8 @@ class Fits:
             return True
         if asked.said and asked.needles and covers < _SAID:
             return False
+        if asked.only_by_time and self._all_there_is:
+            return True
         on_it = covers > 0 if asked.needles else area is not None
         if asked.yes_no and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
             on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
@@ -368,12 +388,23 @@ class Fits:
     def _right_person(self, said: Saying) -> bool:
         asked = self.asked
         if asked.about:
-            return related(said.who.split(" ")[0], asked.about) or fold(asked.about) in fold(said.whole)
+            return related(said.who.split(" ")[0], asked.about) or self._spoken_of((asked.about,), said)
         if asked.names:
-            return any(name in said.whole for name in asked.names)
+            return self._spoken_of(asked.names, said)
         if not said.who:
             return not (said.of_thing and asked.area is not None and asked.area.single)
-        return said.named and (asked.of_project or any(n.stands_in(Worded(said.who)) for n in asked.needles))
+        if said.named:
+            return asked.of_project or any(n.stands_in(Worded(said.who)) for n in asked.needles)
+        return any(relation(n.text) and related(said.who.split(" ")[0], n.text) for n in asked.needles)
+
+    def _spoken_of(self, names: Sequence[str], said: Saying) -> bool:
+        """Are they named in the sentence, or is it "she" after a message that named them?"""
+        if any(fold(name) in fold(said.whole) for name in names):
+            return True
+        if fold(said.who).split("'")[0] not in _PRONOUNS:
+            return False
+        spoken = f"{self._before.get(said.message.message_id, '')} {said.message.content}"
+        return any(fold(form) in fold(spoken) for name in names for form in (name, *KIN.get(relation(name), ())))
 
     def _in_earnest(self, said: Saying, area: Area | None) -> bool:
         match said.standing:
@@ -389,7 +420,7 @@ class Fits:
             case "asked":
                 return bool(area and area.asks) and said.message.content.rstrip()[-1:] not in "?？"
             case "supposed" | "request":
-                return not IF_I.search(said.whole) and _lasts(said, area)
+                return not IF_I.search(said.whole) and (_lasts(said, area) or _RULE.search(said.whole) is not None)
             case _:
                 return False
 
@@ -401,8 +432,15 @@ class Fits:
                 return False
             if wanted == "number" and not list(numbers(fold(whole))):
                 return False
-            if wanted == "name" and not _NAMES.search(whole):
+            if wanted == "name" and not self._names(said):
                 return False
+        return True
+
+    def _names(self, said: Saying) -> bool:
+        """What is called what: of the thing the question names, where it names one."""
+        known = [n for n in self.asked.needles if n.same]
+        if known or not _NAMES.search(said.whole):
+            return any(n.share(Worded(said.whole)) for n in known or self.asked.needles)
         return True
 
     def _scheduled(self, fit: Fit) -> Fit | None:

@@ -162,12 +162,11 @@ def _search(case: Case) -> Move | None:
         return _looking(case, "thread", "lexical_search", steps[-1], words=quoted([case.thread]))
     if not case.findings and case.steps[-1].seen.more and "narrow" not in made and len(asked.needles) > 1:
         return _looking(case, "narrow", "lexical_search", steps[-1], words=_strict(asked.needles))
-    for tool in (_wide(first), second):
+    for tool in (_by_search(first), _by_search(second, "lexical_search")):
         if not _tried(case, tool, steps[-1]):
             return _looking(case, "cover" if case.findings else "wider", tool, steps[-1])
     if 0 < len(case.findings) <= _FEW and "trace" not in made and _traceable(case):
-        lead = case.findings[0].lead.saying
-        return _looking(case, "trace", "semantic_search", steps[-1], words=lead.message.content[slice(*lead.sentence)])
+        return _looking(case, "trace", "semantic_search", steps[-1], words=case.findings[0].lead.message.content)
     if not case.findings and asked.role is Role.USER and "everyone" not in made:
         return _looking(case, "everyone", "semantic_search", steps[-1], role=None)
     return None
@@ -176,7 +175,7 @@ def _search(case: Case) -> Move | None:
 def _traceable(case: Case) -> bool:
     """Can what was found have been told otherwise at another time?"""
     asked = case.asked
-    return asked.role is Role.USER and not asked.of_schedule and not asked.of_project and not asked.about
+    return asked.role is Role.USER and not (asked.said or asked.of_schedule or asked.of_project or asked.about)
 
 
 def _context(case: Case) -> Move | None:
@@ -208,16 +207,15 @@ def _unseen(case: Case, fits: Iterable[Fit]) -> list[str]:
 
 
 def _tools(case: Case) -> tuple[ToolName, ToolName]:
-    """Words where the question names something, meaning where it does not, time where that is what matters."""
-    asked = case.asked
+    """Words where the question names something, meaning where it can be put in many ways, time where that is what
+    matters (003 §4.1, §4.3); then the other."""
+    asked, area = case.asked, case.asked.area
     first: ToolName = "semantic_search"
-    if asked.area is not None and asked.area.first == "messages_list" and not asked.needles:
-        first = "messages_list"
-    elif (asked.needles and (asked.area is None or not asked.area.asks)) or (
-        asked.area is not None and asked.area.first == "lexical_search"
-    ):
+    if area is not None and area.first != first and not (area.first == "messages_list" and asked.needles):
+        first = area.first
+    elif asked.names_something and not (area is not None and area.asks):
         first = "lexical_search"
-    second = _OTHER[first]
+    second = area.then if area is not None and area.then and first == area.first else _OTHER[first]
     if first in case.broken:
         first = second
     if second in case.broken:
@@ -225,9 +223,9 @@ def _tools(case: Case) -> tuple[ToolName, ToolName]:
     return first, second
 
 
-def _wide(first: ToolName) -> ToolName:
+def _by_search(tool: ToolName, instead: ToolName = "semantic_search") -> ToolName:
     """Reading everything is for short windows: beyond them one searches."""
-    return "semantic_search" if first == "messages_list" else first
+    return instead if tool == "messages_list" else tool
 
 
 def _tried(case: Case, tool: ToolName, window: Window | None = None) -> int:

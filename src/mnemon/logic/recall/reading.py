@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from mnemon.contracts.claims import Language
 from mnemon.contracts.results import Message
 from mnemon.contracts.turns import Role, Turn, parse_time
 from mnemon.logic.clauses import Clause, sentences
@@ -24,6 +25,7 @@ from mnemon.logic.recall.tables import (
     BIDS,
     CORRECTS,
     DENIES,
+    DISOWNS,
     ELLIPTIC,
     IRONY,
     JOKES,
@@ -31,8 +33,10 @@ from mnemon.logic.recall.tables import (
     LAUGHS,
     LONGEST_CORRECTION,
     NOBODY,
+    OBJECT_ME,
     ORDERS,
     OTHERS,
+    OTHERS_KIN,
     QUOTED_SPEECH,
     SINCE,
     TASK,
@@ -87,12 +91,40 @@ _ASKED_FOR = re.compile(
     r"(?:why|how|what|which|who|where|为什么|怎么|这个.{0,6}是什么)[^,，。.]{0,60}[:：]", re.IGNORECASE
 )
 _PRONOUNS = ("he", "she", "they", "he's", "she's", "everyone", "everybody", "someone", "somebody", "people")
+_CROWD = ("everyone", "everybody", "someone", "somebody", "people", "anyone", "anybody")
+_NO_NAMES = ("It's", "It", "This", "That", "There", "That's", "There's", "What", "Here")
+_OBJECTS = (
+    "for",
+    "to",
+    "with",
+    "of",
+    "at",
+    "from",
+    "by",
+    "about",
+    "like",
+    "than",
+    "made",
+    "let",
+    "told",
+    "gave",
+    "got",
+)
+_OPENING = 5
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
 _BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
+_SHORT_KIN = "|".join(w for words in KIN.values() for w in words if w.isascii())
+_THEIR_KIN = re.compile(rf"{OTHERS_KIN} (?:{_SHORT_KIN})(?:'s)?\b", re.IGNORECASE)
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
 _GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
+_A_DOUBT: dict[Language, int] = {"zh": 7, "en": 24}
+_STATES = re.compile(
+    r"[是有在了过着]|都|不|没|\b(?:is|are|was|were|has|have|had|do|does|did|can|can['’]t|will|would|he|she|they|it|it['’]s|there|no|never|always)\b",
+    re.IGNORECASE,
+)
+_OF_ONESELF = re.compile(r"(?<![给帮替让把教])我|\b(?:I|I['’]m|I['’]ve|my|we|our)\b")
 _NEAR = 3
 _NEAR_SECONDS = 1800
 
@@ -156,11 +188,24 @@ def read(message: Message) -> tuple[Saying, ...]:
             elif of_you:
                 said = replace(said, standing="echo")
             out.append(replace(said, rule=reading.pattern.name) if reading else said)
+    out = list(_doubted(out))
     denied = {said.sentence for said in out if said.standing == "denied"}
     out = [replace(said, standing="denied") if said.sentence in denied else said for said in out]
     if any(said.standing == "joked" for said in out):
         return tuple(replace(said, standing="joked") if said.standing in EARNEST else said for said in out)
     return tuple(out)
+
+
+def _doubted(sayings: Sequence[Saying]) -> Iterator[Saying]:
+    """想去冲浪，应该会去吧: a doubt with nothing of its own belongs to the clause before it."""
+    for said, after in zip(sayings, (*sayings[1:], None), strict=True):
+        doubted = (
+            after is not None
+            and after.standing == "vague"
+            and after.sentence == said.sentence
+            and len(after.text) <= _A_DOUBT[language_of(after.text)]
+        )
+        yield replace(said, standing="vague") if doubted and said.standing in ("plain", "wished") else said
 
 
 def _own(message: Message) -> str:
@@ -202,6 +247,8 @@ def _clauses(message: Message, text: str, start: int, end: int, before: Saying |
         who, named = _whose(book, clause, text[start:at], last, before)
         standing: Standing = "joked" if wild else "told" if quoting else _standing(clause, text[:at])
         standing = "asked" if asks_for and standing in EARNEST else standing
+        if standing == "plain" and last is not None and last.standing in ("asked", "request") and _goes_on(clause.text):
+            standing = last.standing
         elliptic = number > 0 and ELLIPTIC.search(clause.text.strip(" 。.!！")) is not None
         if not clause.text.strip(f"{MASK} ，。,."):
             continue
@@ -225,7 +272,7 @@ def _clauses(message: Message, text: str, start: int, end: int, before: Saying |
 def _standing(clause: Clause, before: str) -> Standing:
     if DENIES.search(clause.text):
         return "denied"
-    if TASK.match(clause.sentence.strip()) and not LASTING.search(clause.sentence):
+    if _is_task(clause):
         return "request"
     clause = clause._replace(text=_plainly(clause.text), sentence=_plainly(clause.sentence))
     for name, standing in _MOODS.items():
@@ -238,6 +285,20 @@ def _standing(clause: Clause, before: str) -> Standing:
         if _BY_NAME[name].marked(clause, before):
             return standing
     return "vague" if VAGUE.search(clause.text) else "plain"
+
+
+def _goes_on(text: str) -> bool:
+    """Behind a question or a task, words without anybody who acts belong to it: "…, flour and butter and all"."""
+    return not _OF_ONESELF.search(text) and not _STATES.search(text)
+
+
+def _is_task(clause: Clause) -> bool:
+    """A task for now, which says nothing about anybody; what is told beside it of oneself does."""
+    if LASTING.search(clause.sentence):
+        return False
+    if TASK.match(clause.text.strip()):
+        return True
+    return TASK.match(clause.sentence.strip()) is not None and not _OF_ONESELF.search(clause.text)
 
 
 def _plainly(text: str) -> str:
@@ -257,17 +318,17 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
         return match["kin"], False
     if match := book.kin[False].match(opening):
         return match["kin"] + (f" {match['name']}" if match["name"] else ""), False
-    if match := OTHERS[book.language].match(opening):
+    if match := _THEIR_KIN.match(opening) or OTHERS[book.language].match(opening):
         return match.group().strip(), False
     if book.me[False].match(opening) or (book.mine and book.mine[False].match(opening)):
         return "", False
     plain = NOBODY.sub(" ", clause.text)
     other = somebody_else("", clause._replace(text=plain, sentence=earlier + plain), len(plain))
-    if other and (other[:1].isupper() or not other.isascii() or relation(other) or other in _PRONOUNS):
+    if other and _acts(other, plain):
         return other, other[:1].isupper()
     if last is not None and not earlier.strip():
         return last.who, last.named
-    if last is not None and not book.me[False].search(opening):
+    if last is not None and not book.me[False].search(OBJECT_ME.sub("", opening)):
         return last.who, last.named
     if (
         before is not None
@@ -277,6 +338,17 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
     ):
         return before.who, before.named
     return "", False
+
+
+def _acts(other: str, text: str) -> bool:
+    """Is it somebody, and do they act: "for my mum's birthday" is said of the speaker, "made everybody move" of IT."""
+    known = not other.isascii() or relation(other) or other in _PRONOUNS
+    if not (known or (other[:1].isupper() and other not in _NO_NAMES)):
+        return False
+    before = text[: max(text.find(other), 0)].split()
+    if not other.isascii():
+        return True
+    return len(before) <= (0 if other in _CROWD else _OPENING) and not (before and before[-1].lower() in _OBJECTS)
 
 
 def _against(text: str) -> bool:
@@ -296,9 +368,15 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
     return (start + left, start + right) if left < right else (start, end)
 
 
-def taken_back(said: Saying, after: Sequence[Message]) -> bool:
-    """Does one of the speaker's next messages call it a joke?"""
-    return any(m.role == said.message.role and JOKES.search(m.content) and _follows(said.message, m) for m in after)
+def taken_back(said: Saying, after: Sequence[Message]) -> Standing | None:
+    """What one of the speaker's next messages makes of it: a joke, or somebody else's words."""
+    for message in after:
+        if message.role == said.message.role and _follows(said.message, message):
+            if JOKES.search(message.content):
+                return "joked"
+            if DISOWNS.search(message.content):
+                return "told"
+    return None
 
 
 def correction(message: Message, later: Sequence[Message]) -> Message | None:

@@ -23,27 +23,31 @@ _MOST_ITEMS = 8
 _MOST_SUPPORT = 3
 _MOST_OF = {"project": 2, "promise": 1}
 _LONGEST = {"zh": 60, "en": 160}
+_MOST_OF_A_MESSAGE = 2
 _CONFIDENCE = {"settled": 0.85, "changed": 0.85, "uncertain": 0.4}
 _OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
 _MUST = re.compile(r"必须|只能|不能|不得|\b(?:must|can['’]t|cannot|only|need)\b", re.IGNORECASE)
 
 
 def chosen(case: Case) -> list[Finding]:
-    """The findings worth telling: one a sentence, and no more than the question can want."""
+    """The findings worth telling: what one message says of one matter is one, and no more than the question can want."""
     merged: list[Finding] = []
     for finding in case.findings:
-        at = next((n for n, other in enumerate(merged) if _one_sentence(other, finding)), None)
+        at = next((n for n, other in enumerate(merged) if _one_telling(other, finding)), None)
         if at is None:
             merged.append(finding)
         else:
-            first, second = sorted((merged[at], finding), key=lambda f: f.status == "settled")
+            first, second = sorted((merged[at], finding), key=lambda f: (f.status == "settled", not f.lead.tells))
             merged[at] = replace(first, support=(*first.support, *second.support))
     most = _MOST_OF.get(case.asked.area.name, _MOST_ITEMS) if case.asked.area else _MOST_ITEMS
     return merged[:most]
 
 
-def _one_sentence(a: Finding, b: Finding) -> bool:
-    return a.lead.message.message_id == b.lead.message.message_id and a.lead.saying.sentence == b.lead.saying.sentence
+def _one_telling(a: Finding, b: Finding) -> bool:
+    """One sentence, or a message that answers as a whole: what its clauses name does not tell them apart."""
+    if a.lead.message.message_id != b.lead.message.message_id:
+        return False
+    return a.lead.saying.sentence == b.lead.saying.sentence or not (a.lead.tells and b.lead.tells)
 
 
 def view(case: Case, findings: Sequence[Finding]) -> MemoryView:
@@ -66,8 +70,8 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
         return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
     if lead.area is not None and not lead.area.asks:
         return lead.area.shelf
-    wished = asked.wish or (asked.area is not None and asked.area.shelf == "preferences")
-    if wished or STANDS.search(text) or HABITS.search(text):
+    of_taste = any(area.shelf == "preferences" and area.about.search(text) for area in asked.areas[:1])
+    if asked.wish or of_taste or STANDS.search(text) or HABITS.search(text):
         return "preferences"
     bound = asked.area is not None and asked.area.shelf == "constraints"
     bound = bound and (not _OF_ME.match(text) or _MUST.search(text) is not None)
@@ -115,13 +119,16 @@ def _note(case: Case, finding: Finding) -> str:
 
 
 def stated(finding: Finding) -> str:
-    """What the lead says, and what else of its sentence answers: in its own words, dates made plain."""
+    """What the lead says, and what else of its message answers: in its own words, dates made plain."""
     lead = finding.lead.saying
-    if not _short(finding):
-        text = _as_statement(replace(lead, start=lead.sentence[0], end=lead.sentence[1]))
-        return f"{finding.lead.topic}: {text}" if finding.lead.topic else text
-    here = [fit.saying for fit in finding.support if fit.saying.sentence == lead.sentence and _same(fit.saying, lead)]
-    start, end = min(s.start for s in [lead, *here]), max(s.end for s in [lead, *here])
+    here = [fit.saying for fit in finding.support if _same(fit.saying, lead)]
+    if _short(finding):
+        spans = [(s.start, s.end) for s in [lead, *here] if s.sentence == lead.sentence]
+    else:
+        spans = [lead.sentence, *(s.sentence for s in here)]
+    start, end = min(a for a, _ in spans), max(b for _, b in spans)
+    if end - start > _MOST_OF_A_MESSAGE * _LONGEST[language_of(lead.whole)]:
+        start, end = lead.sentence if not _short(finding) else (lead.start, lead.end)
     text = _as_statement(replace(lead, start=start, end=end))
     return f"{finding.lead.topic}: {text}" if finding.lead.topic else text
 
@@ -171,9 +178,13 @@ def evidence(case: Case, findings: Sequence[Finding]) -> tuple[Evidence, ...]:
 
 
 def _cut(case: Case, fit: Fit, why: str) -> Evidence:
-    """The sentence, or as much of it around the clause as may be shown."""
+    """The message; of a long one the sentence, or as much of it around the clause as may be shown."""
     message, said, longest = fit.message, fit.saying, case.settings.evidence_length
-    start, end = said.sentence
+    whole = message.content.strip()
+    start = message.content.find(whole)
+    end = start + len(whole)
+    if end - start > longest:
+        start, end = said.sentence
     if end - start > longest:
         start, end = said.start, min(said.end, said.start + longest)
     standing = _TELLING["standing"][case.asked.language].get(said.standing, "")

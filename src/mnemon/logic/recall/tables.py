@@ -36,6 +36,7 @@ class Area:
     along: tuple[str, ...]
     words: dict[Language, str]
     first: ToolName
+    then: ToolName | None
     single: bool
     wishes: bool
     habits: bool
@@ -64,6 +65,7 @@ AREAS: dict[str, Area] = {
         along=tuple(row.get("along", ())),
         words=row["words"],
         first=row["first"],
+        then=row.get("then"),
         single=row.get("single", False),
         wishes=row.get("wishes", False),
         habits=row.get("habits", False),
@@ -75,6 +77,7 @@ AREAS: dict[str, Area] = {
 
 _READING = load("reading")
 LAUGHS, WILD, JOKES, IRONY = (_compiled(_READING[name]) for name in ("laughs", "wild", "jokes", "irony"))
+DISOWNS = _compiled(_READING["disowns"])
 TASK, LASTING, BIDS = (_compiled(_READING[name]) for name in ("task", "lasting", "bids"))
 CORRECTS, DENIES, VAGUE = (_compiled(_READING[name]) for name in ("corrects", "denies", "vague"))
 TURNS, AVERSE, ORDERS = (_compiled(_READING[name]) for name in ("turns", "averse", "orders"))
@@ -92,6 +95,8 @@ OTHERS: dict[Language, re.Pattern[str]] = {
     "zh": re.compile(_READING["others_zh"]),
     "en": re.compile(_READING["others_en"]),
 }
+OBJECT_ME = re.compile(_READING["object_me"])
+OTHERS_KIN = _READING["others_kin_en"]
 LONGEST_CORRECTION = int(_READING["corrects_only_short"])
 SHORT_ANSWER: dict[Language, int] = _READING["shortest_answer"]
 TAKEN_BACK: tuple[str, ...] = tuple(_READING["taken_back"])

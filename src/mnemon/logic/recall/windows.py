@@ -15,6 +15,8 @@ _DATA = load("asking")
 _MARKS = [(re.compile(row["marks"], re.IGNORECASE), tuple(row["days"])) for row in _DATA["window"]]
 # Only then a date says when something was said; else it belongs to what is asked: "on Sundays".
 _SAID = re.compile(_DATA["forms"]["told"], re.IGNORECASE)
+# … and so it does here: what was to be "by Friday", and 说周五去哪.
+_DUE = re.compile(_DATA["forms"]["due"], re.IGNORECASE)
 _LADDER: tuple[int, ...] = tuple(_DATA["ladder"]["days"])
 
 
@@ -41,7 +43,7 @@ def windows(question: str, settings: RecallSettings, now: datetime, ahead: bool)
     for marks, days in _MARKS:
         if marks.search(question):
             return Windows(tuple(_back(n, now) for n in days), exact=0 not in days)
-    named = named_days(question, now) if not ahead and _SAID.search(question) else None
+    named = named_days(question, now) if not ahead and _SAID.search(question) and not _DUE.search(question) else None
     if named is not None:
         return Windows((Window(since=_moment(named.begins, now), until=_moment(named.ends, now)),), exact=True)
     wider = (n for n in _LADDER if n == 0 or n > settings.window_days)

@@ -16,7 +16,9 @@ from mnemon.logic.support import content_terms
 from mnemon.logic.text import PAIR_BIT, WORD_BIT, fold, grams, terms
 
 _MOST_FORMS = 14
-_PAIRS_NEEDED = 0.5
+# A run of Chinese is several words; as many pairs of characters as this are one of them, and some glue.
+_PAIRS_OF_A_WORD = 3
+_SHARE_NEEDED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,20 @@ class Needle:
         return tuple(dict.fromkeys((self.text, *self.same, *self.kinds)))
 
     @property
+    def fixed(self) -> bool:
+        """Is it a thing we know, or written as a name is?"""
+        return bool(self.same) or (not self.text.islower() and self.text.isascii())
+
+    @property
     def by_name(self) -> Needle:
         return Needle(self.text, self.same)
 
     def stands_in(self, said: Worded) -> bool:
-        return said.holds_any(self.forms) or _mostly(self.text, said.folded)
+        return self.share(said) >= _SHARE_NEEDED
+
+    def share(self, said: Worded) -> float:
+        """How much of it is there: all, or of a longer Chinese run what pairs of characters it has in common."""
+        return 1.0 if said.holds_any(self.forms) else _pairs_shared(self.text, said.folded)
 
 
 def needle(text: str) -> Needle:
@@ -150,10 +161,9 @@ def _plain(word: str) -> str:
     return re.sub(r"[\"“”「」『』()!\-]+", " ", word).strip()
 
 
-def _mostly(text: str, folded: str) -> bool:
-    """Of a longer Chinese run at least half of the pairs."""
+def _pairs_shared(text: str, folded: str) -> float:
     plain = fold(text)
     if plain.isascii() or len(plain) < 3:
-        return False
+        return 0.0
     pairs = [plain[i : i + 2] for i in range(len(plain) - 1)]
-    return sum(pair in folded for pair in pairs) >= len(pairs) * _PAIRS_NEEDED
+    return min(1.0, sum(pair in folded for pair in pairs) / min(len(pairs), _PAIRS_OF_A_WORD))
