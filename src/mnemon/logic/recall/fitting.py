@@ -18,6 +18,7 @@ from mnemon.logic.recall.asking import Asked
 from mnemon.logic.recall.nearness import Near
 from mnemon.logic.recall.reading import (
     EARNEST,
+    OF_ONESELF,
     Saying,
     bids,
     confirmed,
@@ -217,7 +218,7 @@ class Fits:
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
         if asked.yes_no and not asked.still and not any(covers for _, _, covers in found):
             return []
-        if not (asked.now or asked.still or (told and (likely or shared)) or (asked.one_value and likely)):
+        if not (asked.now or asked.still or (likely and (told or (asked.one_value and shared)))):
             return []
         return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
 
@@ -318,7 +319,10 @@ class Fits:
             return 0.0
         if self.thread and self.thread in said.message.content:
             return 1.0
-        clause, whole = Worded(said.text), Worded(said.whole)
+        clause, whole = (
+            Worded(said.text),
+            Worded(said.told if not self.asked.about and not self.asked.names else said.whole),
+        )
         if area is None and not said.elliptic and not any(n.share(clause) for n in needles):
             return 0.0
         known = any(n.same for n in needles)
@@ -365,6 +369,8 @@ class Fits:
         if asked.only_by_time and self._all_there_is:
             return True
         on_it = covers > 0 if asked.needles else area is not None
+        if said.of_thing and not on_it and not OF_ONESELF.search(said.whole):
+            return False  # the weather is nobody's
         if asked.yes_no and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
             on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
         if asked.yes_no and not on_it and not (asked.still and said.turning):
@@ -509,8 +515,8 @@ def _in_area(area: Area, said: Saying) -> bool:
 def _narrowed(asked: Asked, fits: list[Fit]) -> list[Fit]:
     """Of what lies ahead what has a day, of orders the orders, of requests those that name what the question names; if
     there are any."""
-    if asked.of_schedule and any(fit.counts and fit.area is not None for fit in fits):
-        fits = [fit for fit in fits if fit.area is not None or not fit.counts]
+    if asked.area is not None and any(fit.counts and fit.area is asked.area for fit in fits):
+        fits = [fit for fit in fits if fit.area is not None or fit.linked or fit.named or not fit.counts]
     if asked.area is not None and asked.area.asks and any(fit.counts and bids(fit.saying) for fit in fits):
         fits = [fit for fit in fits if bids(fit.saying) or not fit.counts or STANDS.search(fit.saying.whole)]
     if asked.needles and any(fit.counts and fit.covers > 0 for fit in fits):

@@ -119,12 +119,13 @@ _THEIR_KIN = re.compile(rf"{OTHERS_KIN} (?:{_SHORT_KIN})(?:'s)?\b", re.IGNORECAS
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
 _GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
+_IF = re.compile(r"如果|要是|假如|假设|万一|的话|\b(?:if|suppose|imagine|unless)\b", re.IGNORECASE)
 _A_DOUBT: dict[Language, int] = {"zh": 7, "en": 24}
 _STATES = re.compile(
     r"[是有在了过着]|都|不|没|\b(?:is|are|was|were|has|have|had|do|does|did|can|can['’]t|will|would|he|she|they|it|it['’]s|there|no|never|always)\b",
     re.IGNORECASE,
 )
-_OF_ONESELF = re.compile(r"(?<![给帮替让把教])我|\b(?:I|I['’]m|I['’]ve|my|we|our)\b")
+OF_ONESELF = re.compile(r"(?<![给帮替让把教])我|\b(?:I|I['’]m|I['’]ve|my|we|our)\b")
 _NEAR = 3
 _NEAR_SECONDS = 1800
 
@@ -133,7 +134,8 @@ _NEAR_SECONDS = 1800
 class Saying:
     """One clause in its sentence. `own` is the whole message with what is not its speaker's blanked out; `who` is ""
     for the one who speaks, else somebody else; `named` that it is a name nobody explains, which may be a thing;
-    `of_thing` that it opens with a thing. `turning`: it says that something is no more as it was."""
+    `of_thing` that it opens with a thing. `turning`: it says that something is no more as it was. `told` is what its
+    sentence tells of the same one."""
 
     message: Message
     own: str
@@ -148,6 +150,7 @@ class Saying:
     turning: bool
     elliptic: bool = False
     rule: str = ""
+    told: str = ""
 
     @property
     def text(self) -> str:
@@ -176,7 +179,7 @@ def read(message: Message) -> tuple[Saying, ...]:
     of_you = message.role == Role.ASSISTANT
     found = {(r.start, r.end): r for r in readings(text, of_you=of_you)}
     joke = JOKES.search(text) is not None
-    worked_on = any(book.traps.turn.search(text) for book in BOOKS.values())
+    worked_on = TASK.match(text.strip()) is not None and any(book.traps.turn.search(text) for book in BOOKS.values())
     out: list[Saying] = []
     for start, end in _sentences(text):
         for said in _clauses(message, text, start, end, out[-1] if out else None):
@@ -188,12 +191,16 @@ def read(message: Message) -> tuple[Saying, ...]:
             elif of_you:
                 said = replace(said, standing="echo")
             out.append(replace(said, rule=reading.pattern.name) if reading else said)
-    out = list(_doubted(out))
+    out = [replace(said, told=_told(said, out)) for said in _doubted(out)]
     denied = {said.sentence for said in out if said.standing == "denied"}
     out = [replace(said, standing="denied") if said.sentence in denied else said for said in out]
     if any(said.standing == "joked" for said in out):
         return tuple(replace(said, standing="joked") if said.standing in EARNEST else said for said in out)
     return tuple(out)
+
+
+def _told(said: Saying, sayings: Sequence[Saying]) -> str:
+    return " ".join(other.text for other in sayings if other.sentence == said.sentence and other.who == said.who)
 
 
 def _doubted(sayings: Sequence[Saying]) -> Iterator[Saying]:
@@ -280,6 +287,8 @@ def _standing(clause: Clause, before: str) -> Standing:
             return "vague"
         if standing == "told" and ORDERS.search(clause.text):
             continue
+        if standing == "supposed" and VAGUE.search(clause.text) and not _IF.search(clause.sentence):
+            continue
         if standing == "over" and SINCE.search(clause.text):
             continue
         if _BY_NAME[name].marked(clause, before):
@@ -289,7 +298,7 @@ def _standing(clause: Clause, before: str) -> Standing:
 
 def _goes_on(text: str) -> bool:
     """Behind a question or a task, words without anybody who acts belong to it: "…, flour and butter and all"."""
-    return not _OF_ONESELF.search(text) and not _STATES.search(text)
+    return not OF_ONESELF.search(text) and not _STATES.search(text)
 
 
 def _is_task(clause: Clause) -> bool:
@@ -298,7 +307,7 @@ def _is_task(clause: Clause) -> bool:
         return False
     if TASK.match(clause.text.strip()):
         return True
-    return TASK.match(clause.sentence.strip()) is not None and not _OF_ONESELF.search(clause.text)
+    return TASK.match(clause.sentence.strip()) is not None and not OF_ONESELF.search(clause.text)
 
 
 def _plainly(text: str) -> str:
@@ -322,7 +331,7 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
         return match.group().strip(), False
     if book.me[False].match(opening) or (book.mine and book.mine[False].match(opening)):
         return "", False
-    plain = NOBODY.sub(" ", clause.text)
+    plain = OBJECT_ME.sub(" ", NOBODY.sub(" ", clause.text))
     other = somebody_else("", clause._replace(text=plain, sentence=earlier + plain), len(plain))
     if other and _acts(other, plain):
         return other, other[:1].isupper()

@@ -61,7 +61,7 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
     """By what was said: an order binds, a taste is a preference, the rest is who somebody is. Where the words leave it
     open, by what was asked."""
     lead, asked = finding.lead, case.asked
-    if finding.status == "uncertain" and asked.yes_no and (lead.area is None or lead.area.shelf != "profile"):
+    if finding.status == "uncertain" and asked.yes_no and STANDS.search(lead.saying.whole):
         return "preferences"
     if (lead.saying.who and not lead.saying.named) or asked.of_project or asked.of_schedule or "when" in asked.wants:
         return "constraints" if bids(lead.saying) and not lead.saying.who else "profile"
