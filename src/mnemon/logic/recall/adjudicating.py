@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mnemon.contracts.recall import ItemStatus, Reason
+from mnemon.logic import dates
+from mnemon.logic.numerals import numbers
 from mnemon.logic.recall.asking import Asked
 from mnemon.logic.recall.fitting import Fit
 from mnemon.logic.recall.reading import place
 from mnemon.logic.recall.tables import TURNS
 from mnemon.logic.recall.wording import Mention, telling_words
+from mnemon.logic.text import fold
 
 _ALIKE = 0.5
 _WEAK = ("vague", "over")
@@ -102,6 +105,8 @@ def _opposes(asked: Asked, a: Fit, b: Fit) -> bool:
         return True
     if _turned(asked, a, b) and (not asked.one_matter or asked.still):
         return True
+    if _given(asked, a) and _given(asked, b) and _one_value(asked, a, b):
+        return _given(asked, a) != _given(asked, b)
     if _one_value(asked, a, b) and a.saying.against == b.saying.against:
         return (a.kinds or a.value).isdisjoint(b.kinds or b.value)
     return a.against != b.against
@@ -111,7 +116,18 @@ def _one_value(asked: Asked, a: Fit, b: Fit) -> bool:
     """Can only one of them hold: one home, one editor, where the question asks which one?"""
     if a.kinds and b.kinds:
         return True
+    if _given(asked, a) and _given(asked, b):
+        return bool(telling_words(a.saying.told) & telling_words(b.saying.told))
     return a.area is not None and a.area is b.area and a.area.single
+
+
+def _given(asked: Asked, fit: Fit) -> frozenset[object]:
+    """The number or the day that is asked for, as this one gives it."""
+    if "number" in asked.wants:
+        return frozenset(value for value, _, _ in numbers(fold(fit.saying.told)))
+    if "when" in asked.wants:
+        return frozenset(dated.begins for dated in dates.find(fit.saying.told, fit.saying.said_at))
+    return frozenset()
 
 
 def _settled(asked: Asked, matter: Sequence[Fit]) -> Finding | None:
@@ -136,7 +152,7 @@ def _settled(asked: Asked, matter: Sequence[Fit]) -> Finding | None:
     if earlier:
         other = tuple(f for f in reversed(earlier) if f.message.message_id != lead.message.message_id)
         return Finding("changed", lead, support, other, "changed")
-    if lead.saying.turning and (asked.now or asked.still):
+    if lead.saying.turning and asked.still:
         return Finding("changed", lead, support, (), "changed")
     misread = [f for f in matter if not f.counts and _speaks_against(asked, f, lead)]
     if not misread:

@@ -27,7 +27,7 @@ from mnemon.logic.recall.reading import (
     read,
     taken_back,
 )
-from mnemon.logic.recall.relevance import BESIDE, ENOUGH, LINKED, Signs, relevance
+from mnemon.logic.recall.relevance import BESIDE, BESIDE_VALUE, ENOUGH, LINKED, Signs, relevance
 from mnemon.logic.recall.tables import (
     BEHIND,
     CORRECTS,
@@ -55,6 +55,7 @@ _SAID = 0.6
 _LIKE = 4.0
 _LIKE_SCORE = 0.32
 _TWINS = 5
+_AFTER_ALL = 8.0
 _HIGHEST = 0.6
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
 _GLUE = 0.4
@@ -197,14 +198,24 @@ class Fits:
 
     def trace(self, lead: Message, near: Mapping[str, Near], messages: Mapping[str, Message]) -> None:
         """Of what is nearest to the words found, the nearest that could answer: one matter, told at another time."""
-        others = sorted(near.items(), key=lambda row: -row[1].stands_out)[1 : _TWINS + 1]
-        for id_, how in others:
+        nearest = sorted(near.items(), key=lambda row: -row[1].stands_out)[: _TWINS + 1]
+        if self.asked.still:
+            nearest += [(id_, how) for id_, how in self.near.items() if how.stands_out >= _AFTER_ALL]
+        for id_, how in nearest:
             if id_ == lead.message_id or id_ not in messages or how.stands_out < _LIKE:
                 continue
-            like = how.score >= _LIKE_SCORE or _share(lead.content, messages[id_].content)
-            if like and self._could_answer(messages[id_]):
+            other = messages[id_]
+            like = how.score >= _LIKE_SCORE or _share(lead.content, other.content)
+            if like and self._could_answer(other) and self._of_the_area(lead, other):
                 self._lead, self._twin = lead, id_
                 return
+
+    def _of_the_area(self, lead: Message, other: Message) -> bool:
+        """Where only one value holds, and the words found give one, only another one can have come instead."""
+        area = self.asked.area
+        if area is None or not area.single or not any(_in_area(area, said) for said in self._sayings(lead)):
+            return True
+        return any(_in_area(area, said) for said in self._sayings(other))
 
     def _told_otherwise(self, message: Message) -> list[Fit]:
         """The twin of what was found, where the later of the two speaks of a change, or one of them of doubt."""
@@ -218,7 +229,7 @@ class Fits:
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
         if asked.yes_no and not asked.still and not any(covers for _, _, covers in found):
             return []
-        if not (asked.now or asked.still or (likely and (told or (asked.one_value and shared)))):
+        if not (asked.now or asked.still or (told and (likely or shared)) or (asked.one_value and likely and shared)):
             return []
         return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
 
@@ -303,7 +314,7 @@ class Fits:
             value=content_terms(object_ or said.text),
             kinds=frozenset(kinds),
             side=self._side(said),
-            named=sum(n.stands_in(Worded(said.text)) for n in self.asked.needles),
+            named=sum(n.stands_in(Worded(said.text)) for n in self.asked.needles if n.text not in self.asked.names),
             topic=topic,
             also=also,
         )
@@ -314,7 +325,7 @@ class Fits:
         return [kind for wanted in self.asked.needles for kind in wanted.kinds if now.holds(kind)]
 
     def _covers(self, said: Saying, area: Area | None) -> float:
-        needles = self.asked.needles
+        needles = (*self.asked.needles, *self.asked.either)
         if not needles:
             return 0.0
         if self.thread and self.thread in said.message.content:
@@ -329,6 +340,8 @@ class Fits:
         weights = [_GLUE if known and not n.same and not n.text.isascii() else 1.0 for n in needles]
         # A kind of the thing answers only where the clause speaks of the right matter.
         wanted = [n if area is not None or not self.asked.areas else n.by_name for n in needles]
+        if self.asked.either:
+            return max(n.share(whole) for n in wanted)
         held = sum(weight * n.share(whole) for n, weight in zip(wanted, weights, strict=True))
         return held / sum(weights)
 
@@ -370,7 +383,9 @@ class Fits:
             return True
         on_it = covers > 0 if asked.needles else area is not None
         if said.of_thing and not on_it and not OF_ONESELF.search(said.whole):
-            return False  # the weather is nobody's
+            return self._relevance(said, area, covers) >= _PLAINLY  # the weather is nobody's
+        if asked.of_project and covers == 1.0:
+            return True
         if asked.yes_no and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
             on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
         if asked.yes_no and not on_it and not (asked.still and said.turning):
@@ -381,7 +396,8 @@ class Fits:
         if covers < self._most and not said.turning and self._most == 1.0 and area is None:
             return False  # something else names all that the question names
         several = asked.of_project or (area is not None and not asked.needles)
-        return relevant >= (ENOUGH if several else max(ENOUGH, self._top * BESIDE))
+        beside = BESIDE_VALUE if asked.wants else BESIDE
+        return relevant >= (ENOUGH if several else max(ENOUGH, self._top * beside))
 
     def _relevance(self, said: Saying, area: Area | None, covers: float) -> float:
         return relevance(self.signs(said, area, covers))

@@ -17,6 +17,8 @@ _WEIGHTS: dict[str, float] = _DATA["weights"]
 ENOUGH: float = _DATA["enough"]
 # Of the most relevant one, what another needs to be meant too.
 BESIDE: float = _DATA["beside"]
+# … and so where one value is asked for, which may have been another before.
+BESIDE_VALUE: float = _DATA["beside_value"]
 # What another needs that says the same matter otherwise.
 LINKED: float = _DATA["linked"]
 

@@ -30,7 +30,7 @@ _MUST = re.compile(r"必须|只能|不能|不得|\b(?:must|can['’]t|cannot|onl
 
 
 def chosen(case: Case) -> list[Finding]:
-    """The findings worth telling: what one message says of one matter is one, and no more than the question can want."""
+    """The findings worth telling: what a message says of one matter is one, and no more than the question can want."""
     merged: list[Finding] = []
     for finding in case.findings:
         at = next((n for n, other in enumerate(merged) if _one_telling(other, finding)), None)
