@@ -117,7 +117,8 @@ def _one_value(asked: Asked, a: Fit, b: Fit) -> bool:
     if a.kinds and b.kinds:
         return True
     if _given(asked, a) and _given(asked, b):
-        return bool(telling_words(a.saying.told) & telling_words(b.saying.told))
+        alike = a.area is not None and a.area is b.area
+        return alike or bool(telling_words(a.saying.told) & telling_words(b.saying.told))
     return a.area is not None and a.area is b.area and a.area.single
 
 
@@ -126,7 +127,8 @@ def _given(asked: Asked, fit: Fit) -> frozenset[object]:
     if "number" in asked.wants:
         return frozenset(value for value, _, _ in numbers(fold(fit.saying.told)))
     if "when" in asked.wants:
-        return frozenset(dated.begins for dated in dates.find(fit.saying.told, fit.saying.said_at))
+        days = frozenset(dated.begins for dated in dates.find(fit.saying.told, fit.saying.said_at))
+        return days or frozenset(value for value, _, _ in numbers(fold(fit.saying.told)))
     return frozenset()
 
 

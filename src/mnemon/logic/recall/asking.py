@@ -101,8 +101,9 @@ class Asked:
 
     @property
     def only_by_time(self) -> bool:
-        """Does it say when, and nothing else that could tell one message from another?"""
-        return self.windows.exact and not self.needles and not self.areas and not self.about
+        """Does it say when something was said, and nothing else that could tell one message from another?"""
+        told = _FORMS["speech"].search(self.text) is not None
+        return told and self.windows.exact and not self.needles and not self.areas and not self.about
 
     @property
     def one_value(self) -> bool:
@@ -146,7 +147,9 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
         either=_either(text, now, about) if yes_no or "还是" in text else (),
         role=role,
         period=named_days(text, now) if of_schedule else None,
-        windows=windows(text, settings, now, ahead=of_schedule),
+        windows=windows(
+            text, settings, now, ahead=of_schedule or role is Role.ASSISTANT, open_end=of_schedule or yes_no
+        ),
     )
 
 
@@ -159,7 +162,8 @@ _FRAME_QUESTION = re.compile(
 def _names(text: str, needles: tuple[Needle, ...]) -> tuple[str, ...]:
     """Of what the question names, what nobody but a person is called."""
     known = [wanted.text for wanted in needles if not wanted.same]
-    called = [match["a"] or match["b"] for form in (_ABOUT_ZH, _ABOUT_EN) for match in form.finditer(text)]
+    found = (match for form in (_ABOUT_ZH, _ABOUT_EN) for match in form.finditer(text))
+    called = [next(name for name in match.groups() if name) for match in found]
     return tuple(n for n in dict.fromkeys((*called, *_WHO_ZH.findall(text))) if n in known)
 
 

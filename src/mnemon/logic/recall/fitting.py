@@ -71,7 +71,10 @@ _WISHES = re.compile(r"打算|想|计划|准备|希望|\b(?:want|plan|going to|h
 _FROM = re.compile(
     r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE
 )
-_TIMES = re.compile(r"\d|早|晚|[上中下]午|凌晨|夜|点|周|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b")
+_TIMES = re.compile(
+    r"\d|[正腊一二三四五六七八九十]月|初[一二三四五六七八九十]|早|晚|[上中下]午|凌晨|夜|点|周"
+    r"|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b"
+)
 _PRONOUNS = ("他", "她", "他们", "她们", "he", "she", "they", "it")
 _RULE = re.compile(r"规矩|规则|\brules?\b|\bunless i\b|除非我", re.IGNORECASE)
 _NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
@@ -227,8 +230,11 @@ class Fits:
         told = any(s.turning or s.standing == "vague" for s in self._sayings(later))
         shared = _share(earlier.content, later.content)
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
-        if asked.yes_no and not asked.still and not any(covers for _, _, covers in found):
+        doubted = any(s.standing == "vague" for m in (earlier, later) for s in self._sayings(m))
+        if asked.yes_no and not (asked.still or doubted) and not any(covers for _, _, covers in found):
             return []
+        if any(said.standing == "vague" for said, _, _ in found):
+            found = [parts for parts in found if parts[0].standing == "vague"]
         if not (asked.now or asked.still or (told and (likely or shared)) or (asked.one_value and likely and shared)):
             return []
         return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
@@ -365,6 +371,7 @@ class Fits:
             elsewhere=float(bool(asked.areas) and area is None),
             about=float(bool(asked.about or asked.names)),
             turned=float(said.turning and (asked.still or asked.now)),
+            order=float(asked.area is not None and asked.area.asks and (bids(said) or _lasts(said, None))),
             unnamed=float(bool(asked.needles) and not covers),
         )
 

@@ -114,11 +114,20 @@ _OPENING = 5
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
 _BARE_KIN = re.compile(f"(?:我们?(?:的|家的?)?)?(?P<kin>{_LONG_KIN})(?!和我|跟我|的?话)")
-_SHORT_KIN = "|".join(w for words in KIN.values() for w in words if w.isascii())
+_KIN_EN = [word for words in KIN.values() for word in words if word.isascii()]
+_SHORT_KIN = "|".join(_KIN_EN)
+# "Colleague Dave got fined"; shorter ones are also other words.
+_BARE_KIN_EN = re.compile(
+    rf"(?P<kin>{'|'.join(word for word in _KIN_EN if len(word) > 3)})(?: [A-Z][a-z]+)? (?=[a-z])", re.IGNORECASE
+)
 _THEIR_KIN = re.compile(rf"{OTHERS_KIN} (?:{_SHORT_KIN})(?:'s)?\b", re.IGNORECASE)
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
 _GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
+_BLANK = re.compile(r"(?<=[\u4e00-\u9fff])[ \u3000]+(?=[\u4e00-\u9fff])")
+_ASKS = re.compile(
+    r"几个?(?:小时|点|天|分钟)|多少钱|多久|多长时间|怎么[样办走去做弄]|什么时候|在?哪[里儿个]|能不能|行不行|好不好|要不要"
+)
 _IF = re.compile(r"如果|要是|假如|假设|万一|的话|\b(?:if|suppose|imagine|unless)\b", re.IGNORECASE)
 _A_DOUBT: dict[Language, int] = {"zh": 7, "en": 24}
 _STATES = re.compile(
@@ -242,7 +251,8 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 def _clauses(message: Message, text: str, start: int, end: int, before: Saying | None) -> Iterator[Saying]:
     said = text[start:end]
     book = BOOKS[language_of(said)]
-    pieces = [(a, b) for a, b in pieces_of(book, text, start, end) if text[a:b].strip()] or [(start, end)]
+    parted = [part for a, b in pieces_of(book, text, start, end) for part in _at_blanks(text, a, b)]
+    pieces = [(a, b) for a, b in parted if text[a:b].strip()] or [(start, end)]
     sentence = _stripped(message.content, start, end)
     quoting = MASK in said and _TELLS.search(said) is not None
     wild = IRONY.search(said) is not None or (LAUGHS.search(text[start:]) and WILD.search(said)) is not None
@@ -281,6 +291,8 @@ def _standing(clause: Clause, before: str) -> Standing:
         return "denied"
     if _is_task(clause):
         return "request"
+    if _ASKS.search(clause.text) and not OF_ONESELF.search(clause.text):
+        return "asked"
     clause = clause._replace(text=_plainly(clause.text), sentence=_plainly(clause.sentence))
     for name, standing in _MOODS.items():
         if standing in ("over", "wished") and VAGUE.search(clause.text):
@@ -294,6 +306,14 @@ def _standing(clause: Clause, before: str) -> Standing:
         if _BY_NAME[name].marked(clause, before):
             return standing
     return "vague" if VAGUE.search(clause.text) else "plain"
+
+
+def _at_blanks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Who types Chinese without marks parts clauses by blanks."""
+    for blank in _BLANK.finditer(text, start, end):
+        yield start, blank.start()
+        start = blank.end()
+    yield start, end
 
 
 def _goes_on(text: str) -> bool:
@@ -323,7 +343,7 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
     opening = text[lead.end() :] if lead else text
     if ORDERS.search(text) or TO_ME.search(text):
         return "", False
-    if match := _BARE_KIN.match(opening):
+    if match := _BARE_KIN.match(opening) or _BARE_KIN_EN.match(opening):
         return match["kin"], False
     if match := book.kin[False].match(opening):
         return match["kin"] + (f" {match['name']}" if match["name"] else ""), False
@@ -404,9 +424,10 @@ def confirmed(message: Message, later: Sequence[Message]) -> Message | None:
     return after[0] if after and after[0].role == Role.USER and confirms(after[0].content) else None
 
 
-def bids(said: Saying) -> bool:
-    """Is it said to the assistant as what it shall do, the clause or all of its sentence?"""
-    return any(BIDS.search(text) and not _I_DO.match(text) for text in (said.text, said.whole))
+def bids(said: Saying, alone: bool = False) -> bool:
+    """Is it said to the assistant as what it shall do, the clause or, if not `alone`, all of its sentence?"""
+    texts = (said.text,) if alone else (said.text, said.whole)
+    return any(BIDS.search(text) and not _I_DO.match(text) for text in texts)
 
 
 def place(message: Message) -> tuple[datetime, int, str]:

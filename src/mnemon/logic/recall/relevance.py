@@ -28,7 +28,8 @@ class Signs:
     """What is known of one sentence beside one question. `stands_out` and `score` are how near it is by meaning,
     `of_best` its share of the nearest, `lead` how far behind the next one is, `words` its share of the best match by
     words; `covers` is the share of what the question names, `named` that some of it is there. The areas: `area` fits,
-    `single` one that holds one value, `elsewhere` it is in none of those asked about."""
+    `single` one that holds one value, `elsewhere` it is in none of those asked about,
+    `order` it is said as a standing order where such are asked for."""
 
     stands_out: float = 0.0
     score: float = 0.0
@@ -42,6 +43,7 @@ class Signs:
     elsewhere: float = 0.0
     about: float = 0.0
     turned: float = 0.0
+    order: float = 0.0
     unnamed: float = 0.0
 
 

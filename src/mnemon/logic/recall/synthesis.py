@@ -64,10 +64,12 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
     if finding.status == "uncertain" and asked.yes_no and STANDS.search(lead.saying.whole):
         return "preferences"
     if (lead.saying.who and not lead.saying.named) or asked.of_project or asked.of_schedule or "when" in asked.wants:
-        return "constraints" if bids(lead.saying) and not lead.saying.who else "profile"
+        return "constraints" if bids(lead.saying, alone=True) and not lead.saying.who else "profile"
     text = lead.saying.whole
     if bids(lead.saying):
         return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
+    if asked.area is not None and asked.area.asks and asked.area.name != "budget":
+        return asked.area.shelf
     if lead.area is not None and not lead.area.asks:
         return lead.area.shelf
     of_taste = any(area.shelf == "preferences" and area.about.search(text) for area in asked.areas[:1])

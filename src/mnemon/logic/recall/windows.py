@@ -36,18 +36,20 @@ class Windows:
     exact: bool = False
 
 
-def windows(question: str, settings: RecallSettings, now: datetime, ahead: bool) -> Windows:
-    """`ahead`: a date in the question says when something will be, not when it was said."""
+def windows(question: str, settings: RecallSettings, now: datetime, ahead: bool, open_end: bool = False) -> Windows:
+    """`ahead`: a date in the question says when something will be, not when it was said; `open_end`: what answers may
+    have been said before the time it asks about."""
     if settings.since or settings.until:
         return Windows((Window(since=settings.since, until=settings.until),), exact=True)
     for marks, days in _MARKS:
         if marks.search(question):
+            if open_end:
+                days = tuple(dict.fromkeys((*days, *_beyond(max(days)))))
             return Windows(tuple(_back(n, now) for n in days), exact=0 not in days)
     named = named_days(question, now) if not ahead and _SAID.search(question) and not _DUE.search(question) else None
     if named is not None:
         return Windows((Window(since=_moment(named.begins, now), until=_moment(named.ends, now)),), exact=True)
-    wider = (n for n in _LADDER if n == 0 or n > settings.window_days)
-    return Windows(tuple(_back(n, now) for n in (settings.window_days, *wider)))
+    return Windows(tuple(_back(n, now) for n in (settings.window_days, *_beyond(settings.window_days))))
 
 
 def named_days(question: str, now: datetime) -> Span | None:
@@ -58,6 +60,10 @@ def named_days(question: str, now: datetime) -> Span | None:
     if found.begins > now.date() and not found.relative:
         return Span(add_months(found.begins, -12), add_months(found.ends, -12))
     return Span(found.begins, found.ends)
+
+
+def _beyond(days: int) -> list[int]:
+    return [n for n in _LADDER if n == 0 or n > days]
 
 
 def _back(days: int, now: datetime) -> Window:
