@@ -23,11 +23,12 @@ from mnemon.logic.recall.reading import (
     bids,
     confirmed,
     correction,
+    orders,
     place,
     read,
     taken_back,
 )
-from mnemon.logic.recall.relevance import BESIDE, BESIDE_VALUE, ENOUGH, LINKED, Signs, relevance
+from mnemon.logic.recall.relevance import BESIDE, BESIDE_VALUE, ENOUGH, LINKED, ORDERED, Signs, relevance
 from mnemon.logic.recall.tables import (
     BEHIND,
     CORRECTS,
@@ -60,6 +61,7 @@ _HIGHEST = 0.6
 # Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
 _GLUE = 0.4
 _TO_DO_DAYS = 14
+_SOON = timedelta(days=62)
 _TO_COME = "will 要"
 _OF_YOU = re.compile(r"[你您]|\byou", re.IGNORECASE)
 _THIS_WEEK = 7
@@ -85,7 +87,7 @@ class Fit:
     """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
     not count may still explain why. `covers` is the share of what the question names; `named` how
     much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither;
-    `linked` is the message whose matter it tells otherwise."""
+    `linked` is the message whose matter it tells otherwise; `whole`: its message answers from beginning to end."""
 
     saying: Saying
     area: Area | None
@@ -99,6 +101,7 @@ class Fit:
     due: date | None = None
     topic: str = ""
     linked: str = ""
+    whole: bool = False
     also: tuple[str, ...] = ()
 
     @property
@@ -129,7 +132,7 @@ class Fits:
         self.words: dict[str, float] = {}
         self._lead: Message | None = None
         self._twin = ""
-        self._best = self._second = self._top = self._most = 0.0
+        self._best = self._second = self._top = self._top_order = self._most = 0.0
         self._all_there_is = False
         self._before: dict[str, str] = {}
 
@@ -156,6 +159,7 @@ class Fits:
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
         answering = [parts for m in there for parts in self._answering(m)]
         self._top = max((self._relevance(*parts) for parts in answering), default=0.0)
+        self._top_order = max((self._relevance(*parts) for parts in answering if self._ordered(parts[0])), default=0.0)
         self._most = max((covers for _, _, covers in answering), default=0.0)
         self._all_there_is = 0 < len({said.message.message_id for said, _, _ in answering}) <= _HANDFUL
         found = [fit for message in there for fit in self._message(message, by_session[message.session_id])]
@@ -235,7 +239,8 @@ class Fits:
             return []
         if any(said.standing == "vague" for said, _, _ in found):
             found = [parts for parts in found if parts[0].standing == "vague"]
-        if not (asked.now or asked.still or (told and (likely or shared)) or (asked.one_value and likely and shared)):
+        otherwise = told or asked.now or (asked.one_value and shared and likely)
+        if not asked.still and not (otherwise and (shared or likely)):
             return []
         return [replace(self._made(*parts, True), linked=lead.message_id) for parts in found]
 
@@ -323,6 +328,7 @@ class Fits:
             named=sum(n.stands_in(Worded(said.text)) for n in self.asked.needles if n.text not in self.asked.names),
             topic=topic,
             also=also,
+            whole=self.asked.of_project,
         )
 
     def _kinds(self, text: str) -> list[str]:
@@ -369,11 +375,15 @@ class Fits:
             area=float(fits),
             single=float(fits and area is not None and area.single),
             elsewhere=float(bool(asked.areas) and area is None),
-            about=float(bool(asked.about or asked.names)),
             turned=float(said.turning and (asked.still or asked.now)),
-            order=float(asked.area is not None and asked.area.asks and (bids(said) or _lasts(said, None))),
+            order=float(self._ordered(said)),
             unnamed=float(bool(asked.needles) and not covers),
         )
+
+    def _ordered(self, said: Saying) -> bool:
+        """Is it a standing order, where such are asked for?"""
+        area = self.asked.area
+        return area is not None and area.asks and orders(said)
 
     def _enough(self, said: Saying, area: Area | None, covers: float) -> bool:
         asked = self.asked
@@ -386,7 +396,7 @@ class Fits:
             return True
         if asked.said and asked.needles and covers < _SAID:
             return False
-        if asked.only_by_time and self._all_there_is:
+        if self._all_there_is and (asked.only_by_time or (asked.windows.exact and area is not None)):
             return True
         on_it = covers > 0 if asked.needles else area is not None
         if said.of_thing and not on_it and not OF_ONESELF.search(said.whole):
@@ -400,6 +410,8 @@ class Fits:
         relevant = self._relevance(said, area, covers)
         if area is not None and area.single and area is asked.area:
             return relevant >= LINKED
+        if self._ordered(said) and not asked.yes_no:
+            return relevant >= max(ORDERED, self._top_order * BESIDE)
         if covers < self._most and not said.turning and self._most == 1.0 and area is None:
             return False  # something else names all that the question names
         several = asked.of_project or (area is not None and not asked.needles)
@@ -490,6 +502,8 @@ class Fits:
             # 这周五, said on a Sunday, of something to be done: the Friday to come.
             begins, ends = begins + timedelta(days=7), ends + timedelta(days=7)
         period = self.asked.period
+        if period is None and begins > self._today + _SOON:
+            return None
         if ends <= self._today or (period is not None and (ends <= period.begins or begins >= period.ends)):
             return None
         return replace(fit, due=begins)

@@ -430,6 +430,13 @@ def bids(said: Saying, alone: bool = False) -> bool:
     return any(BIDS.search(text) and not _I_DO.match(text) for text in texts)
 
 
+def orders(said: Saying) -> bool:
+    """Is it to hold from now on, and not about what the speaker does?"""
+    if _I_DO.match(said.text):
+        return False
+    return bids(said) or LASTING.search(said.whole) is not None
+
+
 def place(message: Message) -> tuple[datetime, int, str]:
     return parse_time(message.ts), int(message.meta.get("seq", 0)), message.message_id
 

@@ -21,6 +21,8 @@ BESIDE: float = _DATA["beside"]
 BESIDE_VALUE: float = _DATA["beside_value"]
 # What another needs that says the same matter otherwise.
 LINKED: float = _DATA["linked"]
+# What the nearest of somebody's standing orders needs where the question refers to them.
+ORDERED: float = _DATA["ordered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,6 @@ class Signs:
     area: float = 0.0
     single: float = 0.0
     elsewhere: float = 0.0
-    about: float = 0.0
     turned: float = 0.0
     order: float = 0.0
     unnamed: float = 0.0

@@ -14,7 +14,7 @@ from mnemon.logic.language import language_of
 from mnemon.logic.recall.adjudicating import Finding
 from mnemon.logic.recall.fitting import Fit
 from mnemon.logic.recall.moves import Case
-from mnemon.logic.recall.reading import Saying, bids
+from mnemon.logic.recall.reading import OF_ONESELF, Saying, bids
 from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
 from mnemon.logic.rules.tables import BOOKS
 
@@ -68,7 +68,7 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
     text = lead.saying.whole
     if bids(lead.saying):
         return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
-    if asked.area is not None and asked.area.asks and asked.area.name != "budget":
+    if asked.area is not None and asked.area.asks and not OF_ONESELF.search(text):
         return asked.area.shelf
     if lead.area is not None and not lead.area.asks:
         return lead.area.shelf
@@ -124,7 +124,9 @@ def stated(finding: Finding) -> str:
     """What the lead says, and what else of its message answers: in its own words, dates made plain."""
     lead = finding.lead.saying
     here = [fit.saying for fit in finding.support if _same(fit.saying, lead)]
-    if _short(finding):
+    if finding.lead.whole:
+        spans = [_all_of(lead.message)]
+    elif _short(finding):
         spans = [(s.start, s.end) for s in [lead, *here] if s.sentence == lead.sentence]
     else:
         spans = [lead.sentence, *(s.sentence for s in here)]
@@ -133,6 +135,12 @@ def stated(finding: Finding) -> str:
         start, end = lead.sentence if not _short(finding) else (lead.start, lead.end)
     text = _as_statement(replace(lead, start=start, end=end))
     return f"{finding.lead.topic}: {text}" if finding.lead.topic else text
+
+
+def _all_of(message: Message) -> tuple[int, int]:
+    whole = message.content.strip()
+    start = message.content.find(whole)
+    return start, start + len(whole)
 
 
 def _short(finding: Finding) -> bool:
@@ -182,9 +190,7 @@ def evidence(case: Case, findings: Sequence[Finding]) -> tuple[Evidence, ...]:
 def _cut(case: Case, fit: Fit, why: str) -> Evidence:
     """The message; of a long one the sentence, or as much of it around the clause as may be shown."""
     message, said, longest = fit.message, fit.saying, case.settings.evidence_length
-    whole = message.content.strip()
-    start = message.content.find(whole)
-    end = start + len(whole)
+    start, end = _all_of(message)
     if end - start > longest:
         start, end = said.sentence
     if end - start > longest:
