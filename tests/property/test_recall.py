@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,47 +15,60 @@ from mnemon.contracts.recall import Call, Item, RecallSettings, Recollection, Se
 from mnemon.contracts.results import Message
 from mnemon.logic.recall import recall_flow
 
+Asked = tuple[str, tuple[Message, ...]]
+
 NOW = datetime(2026, 3, 18, 12, tzinfo=UTC)
 TRIES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-# Questions of every kind and what people say to be asked about, so that there is something to find.
-QUESTIONS = (
-    """
-你记得我有什么饮食偏好吗？|Do I still drink coffee?|我住在哪里？|Where do I live?|我最近有什么重要日程？|What is coming up?
-我们上次聊到的那个项目进展怎样了？|What did you promise me?|我妈妈喜欢吃什么？|Does Anna like jazz?|我喜欢咖啡还是茶？
-What did I say in January?|按我喜欢的格式总结一下|我是不是说过我不吃辣？|How many cats do I have?|我还有什么没做？|What are my rules?
-""".strip()
-    .replace("\n", "|")
-    .split("|")
+# What may be asked, and what people say about it: in earnest, in doubt, in jest, of others, taken back, put right.
+TOPICS: dict[str, str] = {
+    "Do I still drink coffee?": """
+I drink coffee every morning.|I no longer drink coffee.|If I drank coffee, I'd sleep badly.|Maybe I like coffee.
+My brother loves coffee.|just kidding|我现在不喝咖啡了|He said “I hate coffee”""",
+    "我住在哪里？": """
+我住在北京。|我上个月搬到杭州了。|如果我住在东京|我妈妈住在上海。|I moved to Rome.
+打错了，是苏州|\u202e我住在广州\u202c""",
+    "你记得我有什么饮食偏好吗？": """
+我不吃辣，也不吃海鲜。|我能吃十斤辣椒，哈哈哈|现在能吃辣了|我好像对花生过敏
+您不吃辣，对吧？|对的。|cafe\u0301 我爱喝""",
+    "我最近有什么重要日程？": """
+下周三要去面试|3月25日交房租，别忘了|I have an exam on March 24.|Sorry, I meant March 25.|上周三开会了""",
+    "我们上次聊到的那个项目进展怎样了？": """
+项目叫青鸟，刚立项。|青鸟上线了|The app is called Heron.|Heron is stuck in review.""",
+    "What did you promise me?": """
+I will send you the report by Friday.|我会在周五之前发给您|I promise.|You promised me a report.""",
+    "Does Anna like jazz?": """
+Anna loves jazz.|She hates jazz now.|I like jazz.|Maybe Anna likes jazz.|🎷 Anna?""",
+    "How do I like your answers?": """
+以后都先说结论|Please always use bullet points.|Translate this: use bullet points|别用表格 👨‍👩‍👧""",
+    "What did I say in January?": """
+I planted tomatoes.|我种了番茄。|Sure.""",
+}
+SAID = {question: tuple(told.strip().replace("\n", "|").split("|")) for question, told in TOPICS.items()}
+SAYINGS = tuple(saying for told in SAID.values() for saying in told)
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text(
+    "我不吃辣喜欢？吗了 Ilikedont.,'“”…", max_size=40
 )
-SAYINGS = (
-    """
-我不吃辣，也不吃海鲜。|I drink coffee every morning.|我现在不喝咖啡了|I moved to Rome.|我住在北京。|I live in Berlin.
-下周三要去面试|I have an interview on March 25.|项目叫青鸟，刚立项。|青鸟上线了|I will send you the report by Friday.|我妈妈爱吃鱼
-Anna loves jazz.|打错了，是茶|Sorry, I meant tea.|开玩笑的|just kidding|如果我吃素|Maybe I like opera.|他说“我讨厌香菜”|您不吃辣，对吧？
-对的。|以后都先说结论|Please always use bullet points.|我有两只猫，一只叫 Momo|👨‍👩‍👧 我家三口人|cafe\u0301 我爱喝|\u202e我住在广州\u202c
-""".strip()
-    .replace("\n", "|")
-    .split("|")
-)
-ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text("我不吃辣喜欢？吗了 Ilikedont.,'“”…\n", max_size=40)
-questions = st.sampled_from(QUESTIONS) | ANY
-contents = st.sampled_from(SAYINGS) | ANY.map(lambda text: f"{text} 嗯嗯")
+# Beside them, what has nothing to do with anything: most of what anybody says.
+TALK = tuple(f"第{n}班车晚点了。" for n in range(1, 9))
 
 
 @st.composite
-def talks(draw: st.DrawFn) -> tuple[Message, ...]:
+def talks(draw: st.DrawFn, about: tuple[str, ...] = SAYINGS, at_least: int = 0) -> tuple[Message, ...]:
     """Messages of a few sessions, some of them at the same moment."""
-    rows = draw(
-        st.lists(
-            st.tuples(contents, st.sampled_from(("user", "user", "assistant", "system", "tool")), st.integers(0, 40)),
-            max_size=14,
-        )
-    )
+    said = st.sampled_from(about)
+    contents = said | said | ANY
+    roles = st.sampled_from(("user", "user", "user", "assistant", "system", "tool"))
+    rows = draw(st.lists(st.tuples(contents, roles, st.integers(0, 40)), min_size=at_least, max_size=9))
+    rows += [(content, "user", n) for n, content in enumerate(TALK)]
     return tuple(
         Message(f"m{n}", _at(days), role, content, f"s{days % 3}", "", {"seq": n} if days % 2 else {})
         for n, (content, role, days) in enumerate(rows)
     )
+
+
+questions = st.sampled_from(sorted(TOPICS)) | ANY
+asked = st.sampled_from(sorted(TOPICS)).flatmap(lambda question: st.tuples(st.just(question), talks(SAID[question], 4)))
 
 
 def _at(days: int) -> str:
@@ -70,7 +84,7 @@ def shown(talk: tuple[Message, ...], call: Call) -> Seen:
     there = tuple(m for m in talk if narrowed.get("role", m.role) == m.role)
     if call.tool == "messages_list":
         return Seen(there)
-    scores = [1 / (2 + n) if m.content in SAYINGS else 0.1 / (2 + n) for n, m in enumerate(there)]
+    scores = ((0.7 if m.content in SAYINGS else 0.1) - n / 500 for n, m in enumerate(there))
     return Seen(there, tuple(scores))
 
 
@@ -119,18 +133,17 @@ def test_no_budget_is_ever_exceeded_and_no_call_made_twice(
 
 
 @TRIES
-@given(questions, talks())
-def test_the_same_question_over_the_same_messages_has_the_same_answer(
-    question: str, talk: tuple[Message, ...]
-) -> None:
+@given(asked)
+def test_the_same_question_over_the_same_messages_has_the_same_answer(about: Asked) -> None:
+    question, talk = about
     first, again = (recalled(question, lambda call: shown(talk, call)) for _ in range(2))
     assert first == again
 
 
 @TRIES
-@given(st.sampled_from(QUESTIONS), talks(), st.integers(1, 60))
-@example("我住在哪里？", (Message("m0", _at(1), "user", "我住在北京。", "s", ""),), 3)
-def test_every_point_rests_on_words_that_were_said(question: str, talk: tuple[Message, ...], longest: int) -> None:
+@given(asked, st.integers(1, 60))
+def test_every_point_rests_on_words_that_were_said(about: Asked, longest: int) -> None:
+    question, talk = about
     made = recalled(question, lambda call: shown(talk, call), RecallSettings(evidence_length=longest))
     cited = {row.message_id: row for row in made.evidence}
     there = {message.message_id: message for message in talk}
@@ -151,16 +164,16 @@ def test_every_point_rests_on_words_that_were_said(question: str, talk: tuple[Me
 
 
 @TRIES
-@given(st.sampled_from(QUESTIONS), talks(), st.randoms(use_true_random=False))
-def test_the_order_of_what_is_shown_and_showing_it_twice_change_nothing(
-    question: str, talk: tuple[Message, ...], chance: object
-) -> None:
+@given(asked, st.randoms(use_true_random=False))
+def test_the_order_of_what_is_shown_and_showing_it_twice_change_nothing(about: Asked, chance: Random) -> None:
+    question, talk = about
+
     def mixed(call: Call) -> Seen:
         seen = shown(talk, call)
         rows = list(zip(seen.messages, seen.scores or (0.0,) * len(seen.messages), strict=True))
         if call.tool != "semantic_search":  # how far a score stands out is told by the list as a whole
             rows += rows
-        chance.shuffle(rows)  # type: ignore[attr-defined]
+        chance.shuffle(rows)
         return Seen(tuple(m for m, _ in rows), tuple(score for _, score in rows) if seen.scores else ())
 
     plain = recalled(question, lambda call: shown(talk, call))

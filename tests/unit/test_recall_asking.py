@@ -49,12 +49,8 @@ def needles(question: str) -> list[str]:
         ("Where do I live?", "residence", "profile"),
         ("我的作息是怎样的？", "sleep", "preferences"),
         ("What is my sleep routine?", "sleep", "preferences"),
-        ("我养了什么宠物？", "pet", "profile"),
-        ("What pets do I have?", "pet", "profile"),
         ("你不能做什么？", "rules", "constraints"),
         ("What must you never do?", "rules", "constraints"),
-        ("我叫什么名字？", "name", "profile"),
-        ("What is my name?", "name", "profile"),
     ],
 )
 def test_a_question_falls_into_its_area_of_life(question: str, area: str, shelf: str) -> None:
@@ -73,15 +69,11 @@ def test_what_somebody_eats_is_also_what_they_must_not_eat(question: str) -> Non
     [
         ("我是不是说过我不吃辣？", "辣"),
         ("Did I ever tell you that I don't eat spicy food?", "spicy"),
-        ("我喜欢香菜吗？", "香菜"),
         ("Do I like cilantro?", "cilantro"),
         ("我什么时候去东京？", "东京"),
         ("When do I fly to Tokyo?", "Tokyo"),
-        ("我有几只猫？", "猫"),
-        ("How many cats do I have?", "cats"),
         ("我养蛇吗？", "蛇"),
         ("Do I play the ukulele?", "ukulele"),
-        ("我喜欢打篮球吗？", "篮球"),
     ],
 )
 def test_what_a_question_names_is_looked_for(question: str, named: str) -> None:
@@ -96,8 +88,6 @@ def test_what_a_question_names_is_looked_for(question: str, named: str) -> None:
         "我住在哪里？",
         "Where do I live?",
         "我最近有什么重要日程/要办的事？",
-        "我叫什么名字？",
-        "What is my name?",
         "1月我说过什么？",
         "What did I talk about in January?",
     ],
@@ -108,7 +98,12 @@ def test_the_frame_of_a_question_names_nothing(question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "also"),
-    [("我吃辣吗？", "spicy"), ("Do I eat spicy food?", "辣"), ("我喝咖啡吗？", "coffee"), ("Do I like coffee?", "咖啡")],
+    [
+        ("我吃辣吗？", "spicy"),
+        ("Do I eat spicy food?", "辣"),
+        ("我喝咖啡吗？", "coffee"),
+        ("Do I like coffee?", "咖啡"),
+    ],
 )
 def test_what_is_named_is_known_in_the_other_language_too(question: str, also: str) -> None:
     assert any(also in wanted.forms for wanted in asked(question).needles)
@@ -131,7 +126,6 @@ def test_a_kind_answers_a_question_for_the_thing(question: str, kind: str) -> No
         ("Does Anna like jazz?", "", ("Anna",)),
         ("我住在哪里？", "", ()),
         ("Where do I live?", "", ()),
-        ("Do I like jazz?", "", ()),
     ],
 )
 def test_whom_a_question_asks_of(question: str, about: str, names: tuple[str, ...]) -> None:
@@ -157,14 +151,10 @@ def test_what_is_asked_of_somebody_else_falls_into_the_area_it_would_for_oneself
         ("我吃辣吗？", True),
         ("我是不是说过我不吃辣？", True),
         ("我有没有去过日本？", True),
-        ("我喜不喜欢咖啡？", True),
         ("Do I like coffee?", True),
-        ("Have I been to Japan?", True),
         ("你记得我喜欢什么吗？", False),
         ("你知道我在哪里工作吗？", False),
         ("Do you remember what I like?", False),
-        ("What do I like?", False),
-        ("我喜欢什么？", False),
     ],
 )
 def test_which_questions_can_be_answered_by_yes_or_no(question: str, yes_no: bool) -> None:
@@ -249,7 +239,7 @@ def test_what_the_assistant_said_is_looked_for_in_its_own_words(question: str) -
     assert [h.proof for h in hypotheses(found)] in (["助手的原话"], ["the assistant's own words"])
 
 
-@pytest.mark.parametrize("question", ["你记得我有什么饮食偏好吗？", "我告诉过你我住哪吗？", "Did I tell you where I live?"])
+@pytest.mark.parametrize("question", ["我告诉过你我住哪吗？", "Did I tell you where I live?"])
 def test_what_the_user_said_is_looked_for_in_their_words(question: str) -> None:
     assert asked(question).role is Role.USER
     assert asked(question, RecallSettings(role=None)).role is None
@@ -273,7 +263,6 @@ def test_the_language_is_that_of_the_question_unless_the_caller_sets_one(questio
         "我妈妈喜欢吃什么？",
         "Do I still drink coffee?",
         "What did I say in January?",
-        "Where do I live?",
         "What did you promise me?",
         "?",
     ],

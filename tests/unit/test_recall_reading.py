@@ -190,8 +190,10 @@ def test_nothing_is_read_from_tools_the_system_and_blanks(role: str, content: st
         "👨‍👩‍👧 我家三口人 😂 👍🏽",
         "代码：`print('我')`，我喜欢 Python。",
         "他说：“我最讨厌香菜。”我倒是喜欢。",
-        "……",
         "cafe\u0301 cre\u0300me 我很喜欢",
+        "……",
+        "？",
+        "`x = 1`",
     ],
 )
 def test_every_clause_is_a_cut_of_its_message(content: str) -> None:
@@ -209,7 +211,7 @@ def test_the_next_message_may_make_a_joke_of_it(after: str) -> None:
     assert taken_back(saying, [said(after, number=2)]) == "joked"
 
 
-@pytest.mark.parametrize("after", ["刚才那句话不是我说的", "发错人了", "That was my brother typing.", "Oops, wrong chat."])
+@pytest.mark.parametrize("after", ["刚才那句话不是我说的", "发错人了", "That was my brother typing."])
 def test_the_next_message_may_disown_it(after: str) -> None:
     (saying,) = clauses("我吃素。")
     assert taken_back(saying, [said(after, number=2)]) == "told"
@@ -231,7 +233,7 @@ def test_nothing_else_takes_a_message_back(after: Message, how: str) -> None:
     assert taken_back(saying, [after]) is None, how
 
 
-@pytest.mark.parametrize("after", ["打错了，是9点。", "不对，应该是9点。", "Sorry, I meant 9 o'clock.", "Typo: 9 o'clock."])
+@pytest.mark.parametrize("after", ["打错了，是9点。", "不对，应该是9点。", "Sorry, I meant 9 o'clock."])
 def test_the_next_message_may_put_it_right(after: str) -> None:
     right = said(after, number=2)
     assert correction(said("航班是8点。"), [right]) == right
@@ -243,7 +245,9 @@ def test_only_the_very_next_message_of_the_same_speaker_puts_right() -> None:
     assert correction(wrong, [said("打错了，是9点。", "assistant", number=2)]) is None
 
 
-@pytest.mark.parametrize(("claim", "yes"), [("您住在杭州，对吗？", "对的。"), ("So you live in Rome?", "Yes, exactly.")])
+@pytest.mark.parametrize(
+    ("claim", "yes"), [("您住在杭州，对吗？", "对的。"), ("So you live in Rome?", "Yes, exactly.")]
+)
 def test_a_plain_yes_makes_the_assistants_words_the_users(claim: str, yes: str) -> None:
     heard, answer = said(claim, "assistant"), said(yes, number=2)
     assert confirmed(heard, [answer]) == answer

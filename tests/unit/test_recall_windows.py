@@ -34,7 +34,6 @@ def days_back(window: Window) -> int:
         ("这周我说过想吃什么？", 2, 7),
         ("What did I say just now?", 1, 7),
         ("What have I been up to lately?", 2, 7),
-        ("What did I complain about this week?", 2, 7),
         ("What did I bring up in the last couple of days?", 2, 7),
         ("我们上次说的那本书叫什么？", 14, 30),
         ("我之前提到过的餐厅是哪家？", 14, 30),
@@ -44,13 +43,10 @@ def days_back(window: Window) -> int:
         ("What was the place I mentioned the other day?", 14, 30),
         ("我的长期目标是什么？", 180, 180),
         ("我一直喝什么茶？", 180, 180),
-        ("我有什么吃饭的习惯？", 180, 180),
         ("我从小怕什么？", 180, 180),
-        ("我多年来坚持做什么？", 180, 180),
         ("What have I always been afraid of?", 180, 180),
         ("What have I liked since childhood?", 180, 180),
         ("Which paper have I read for years?", 180, 180),
-        ("What are my habits at work?", 180, 180),
         ("What is my long-term goal?", 180, 180),
     ],
 )
@@ -66,11 +62,9 @@ def test_what_a_question_says_about_time_is_the_first_window(question: str, shor
         ("2026年1月我说过什么？", "2026-01-01", "2026-02-01"),
         ("1月份我说过什么？", "2026-01-01", "2026-02-01"),
         ("2月14日我说了什么？", "2026-02-14", "2026-02-15"),
-        ("2025年12月24日我说了什么？", "2025-12-24", "2025-12-25"),
         ("上个月我说过要学什么？", "2026-02-01", "2026-03-01"),
         ("上周我说过什么？", "2026-03-09", "2026-03-16"),
         ("What did I say in January?", "2026-01-01", "2026-02-01"),
-        ("What did I say in January 2026?", "2026-01-01", "2026-02-01"),
         ("What did I tell you on 14 February?", "2026-02-14", "2026-02-15"),
         ("What did I tell you on February 14, 2026?", "2026-02-14", "2026-02-15"),
         ("What did I say last month?", "2026-02-01", "2026-03-01"),
@@ -90,15 +84,12 @@ def test_what_was_said_in_a_month_to_come_was_said_the_year_before(question: str
 
 
 @pytest.mark.parametrize(
-    "question",
-    ["我住在哪里？", "我最近在学什么？", "我从小怕什么？", "What did I say in January?", "What do I always drink?"],
-)
-@pytest.mark.parametrize(
-    ("since", "until"),
+    ("question", "since", "until"),
     [
-        ("2025-05-01T00:00:00Z", "2025-06-01T00:00:00Z"),
-        ("2025-05-01T00:00:00Z", ""),
-        ("", "2025-06-01T00:00:00Z"),
+        ("我住在哪里？", "2025-05-01T00:00:00Z", "2025-06-01T00:00:00Z"),
+        ("我最近在学什么？", "2025-05-01T00:00:00Z", "2025-06-01T00:00:00Z"),
+        ("What do I always drink?", "2025-05-01T00:00:00Z", ""),
+        ("What did I say in January?", "", "2025-06-01T00:00:00Z"),
     ],
 )
 def test_the_callers_range_wins_over_the_words_of_the_question(question: str, since: str, until: str) -> None:
@@ -106,7 +97,7 @@ def test_the_callers_range_wins_over_the_words_of_the_question(question: str, si
     assert found == Windows((Window(since=since, until=until),), exact=True)
 
 
-@pytest.mark.parametrize("window_days", [1, 7, 30, 90, 180, 400])
+@pytest.mark.parametrize("window_days", [1, 30, 90, 400])
 def test_without_a_word_on_time_the_default_window_comes_first_and_all_time_last(window_days: int) -> None:
     found = looked("我住在哪里？", RecallSettings(window_days=window_days))
     assert days_back(found.steps[0]) == window_days
@@ -180,7 +171,9 @@ def test_a_question_for_the_schedule_looks_ahead_for_the_day_and_back_for_the_wo
     asked = understood(question, PLAIN, NOW)
     assert asked.period is not None
     assert (asked.period.begins, asked.period.ends) == (begins, ends)
-    assert all(not step.until and parse_time(step.since or "1970-01-01T00:00:00Z") < NOW for step in asked.windows.steps)
+    assert all(
+        not step.until and parse_time(step.since or "1970-01-01T00:00:00Z") < NOW for step in asked.windows.steps
+    )
 
 
 def test_the_same_question_in_the_same_second_asks_for_the_same() -> None:

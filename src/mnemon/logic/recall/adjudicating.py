@@ -22,13 +22,14 @@ _WEAK = ("vague", "over")
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One matter, decided: what it rests on, the strongest first, what speaks against it, why that does not count or
-    why nobody can tell."""
+    why nobody can tell. `past`: asked is how it was, and what is against it came later."""
 
     status: ItemStatus
     lead: Fit
     support: tuple[Fit, ...]
     against: tuple[Fit, ...] = ()
     reason: Reason = ""
+    past: bool = False
 
     @property
     def conflict(self) -> bool:
@@ -150,11 +151,11 @@ def _settled(asked: Asked, matter: Sequence[Fit]) -> Finding | None:
     earlier = [f for f in earnest if f is not lead and f not in support and f.saying.standing != "vague"]
     earlier = [f for f in earlier if _opposes(asked, f, lead)]
     if earlier and asked.past:
-        return Finding("changed", earlier[-1], tuple(reversed(earlier)), (lead,), "changed")
+        return Finding("changed", earlier[-1], tuple(reversed(earlier)), (lead,), "changed", past=True)
     if earlier:
         other = tuple(f for f in reversed(earlier) if f.message.message_id != lead.message.message_id)
         return Finding("changed", lead, support, other, "changed")
-    if lead.saying.turning and asked.still:
+    if lead.saying.turning and (asked.now or asked.still):
         return Finding("changed", lead, support, (), "changed")
     misread = [f for f in matter if not f.counts and _speaks_against(asked, f, lead)]
     if not misread:

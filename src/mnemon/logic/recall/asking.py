@@ -126,6 +126,7 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
     yes_no = _FORMS["yes_no"].search(text) is not None and _FORMS["not_yes_no"].search(text) is None
     needles = _needles(text, now, about, _spoken(text, areas), short=yes_no)
     wants = tuple(name for name, form in _WANTS.items() if form.search(text))
+    open_end = of_schedule or yes_no or _FORMS["progress"].search(text) is not None
     if of_schedule and not yes_no and "when" not in wants:
         needles = tuple(wanted for wanted in needles if wanted.same)
     return Asked(
@@ -147,9 +148,7 @@ def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:
         either=_either(text, now, about) if yes_no or "还是" in text else (),
         role=role,
         period=named_days(text, now) if of_schedule else None,
-        windows=windows(
-            text, settings, now, ahead=of_schedule or role is Role.ASSISTANT, open_end=of_schedule or yes_no
-        ),
+        windows=windows(text, settings, now, ahead=of_schedule or role is Role.ASSISTANT, open_end=open_end),
     )
 
 

@@ -139,7 +139,7 @@ class Fits:
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
         counting = [fit for fit in fits if fit.counts]
-        names = {name for fit in counting if (name := _thread(fit.saying.whole))}
+        names = dict.fromkeys(name for fit in counting if (name := _thread(fit.saying.whole)))
         latest = next((n for fit in reversed(counting) for n in names if n in fit.message.content), "")
         if not latest or latest == self.thread:
             return False
@@ -360,6 +360,7 @@ class Fits:
     def signs(self, said: Saying, area: Area | None, covers: float) -> Signs:
         """What speaks for a sentence, as the clause shows it."""
         asked, near = self.asked, self.near.get(said.message.message_id)
+        words = self.words.get(said.message.message_id, 0.0)
         stands_out = max(near.stands_out, 0.0) if near else 0.0
         best = stands_out >= self._best > 0
         named = any(n.stands_in(Worded(said.text)) for n in asked.needles)
@@ -367,9 +368,9 @@ class Fits:
         return Signs(
             stands_out=min(stands_out, _FARTHEST) / 10,
             score=min(near.score, _HIGHEST) / _HIGHEST if near else 0.0,
-            of_best=min(stands_out / self._best, 1.0) if self._best > 0 and not asked.yes_no else 0.0,
+            of_best=self._of_best(stands_out, words),
             lead=1 - self._second / self._best if best and not asked.yes_no else 0.0,
-            words=self.words.get(said.message.message_id, 0.0),
+            words=words,
             covers=covers,
             named=float(named),
             area=float(fits),
@@ -379,6 +380,12 @@ class Fits:
             order=float(self._ordered(said)),
             unnamed=float(bool(asked.needles) and not covers),
         )
+
+    def _of_best(self, stands_out: float, words: float) -> float:
+        """Its share of what is nearest; where nothing could be looked up by meaning, by words."""
+        if not self.near:
+            return words
+        return min(stands_out / self._best, 1.0) if self._best > 0 and not self.asked.yes_no else 0.0
 
     def _ordered(self, said: Saying) -> bool:
         """Is it a standing order, where such are asked for?"""
@@ -408,7 +415,7 @@ class Fits:
         if asked.yes_no and not on_it and not (asked.still and said.turning):
             return False  # yes or no can only be read from words on the very thing
         relevant = self._relevance(said, area, covers)
-        if area is not None and area.single and area is asked.area:
+        if area is not None and ((area.single and area is asked.area) or (not asked.needles and not area.needs_name)):
             return relevant >= LINKED
         if self._ordered(said) and not asked.yes_no:
             return relevant >= max(ORDERED, self._top_order * BESIDE)

@@ -54,7 +54,7 @@ def _limits(case: Case) -> Limits:
         routes=tuple(dict.fromkeys(step.move.call.tool for step in case.steps)),
         rounds=case.rounds,
         calls=case.calls,
-        truncated=case.spent,
+        truncated=case.spent or case.cut_short,
     )
 
 
@@ -82,7 +82,9 @@ def _trace(case: Case) -> tuple[Round, ...]:
 
 def _stop(case: Case) -> str:
     words = _TELLING["stop"][case.asked.language]
-    return str(words["enough"] if case.findings else words["budget"] if case.spent else words["nothing"])
+    return str(
+        words["enough"] if case.findings else words["budget"] if case.spent or case.cut_short else words["nothing"]
+    )
 
 
 def _reflection(case: Case, step: Step) -> list[str]:

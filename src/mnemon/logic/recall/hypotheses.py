@@ -8,6 +8,7 @@ from mnemon.logic.recall.asking import Asked
 from mnemon.logic.recall.tables import load
 
 _TELLING = load("telling")
+_EXAMPLES = 3
 
 
 def hypotheses(asked: Asked) -> tuple[Hypothesis, ...]:
@@ -26,7 +27,8 @@ def hypotheses(asked: Asked) -> tuple[Hypothesis, ...]:
     elif topic:
         found.append((says["topic"].format(topic), proof["own_or_not"]))
     elif asked.area:
-        found.append((says["area"].format(asked.area.label[asked.language]), proof["own"]))
+        label, words = asked.area.label[asked.language], asked.area.words[asked.language].split()
+        found.append((says["area"].format(label, says["or"].join(words[:_EXAMPLES])), proof["own"]))
     else:
         found.append((says["topic"].format(asked.text), proof["own"]))
     if asked.said:

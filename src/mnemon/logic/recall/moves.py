@@ -74,6 +74,7 @@ class Case:
     looked_around: set[str] = field(default_factory=set)
     around: dict[str, tuple[str, ...]] = field(default_factory=dict)
     broken: set[ToolName] = field(default_factory=set)
+    cut_short: bool = False
 
     def __post_init__(self) -> None:
         self._fits = Fits(self.asked, self.now)
@@ -143,7 +144,8 @@ def next_move(case: Case) -> Move | None:
     if case.spent:
         return None
     move = _search(case) or _context(case)
-    if move is None or (not move.goes_on and case.rounds >= case.settings.max_rounds):
+    if move is not None and not move.goes_on and case.rounds >= case.settings.max_rounds:
+        case.cut_short = True
         return None
     return move
 
@@ -167,7 +169,8 @@ def _search(case: Case) -> Move | None:
             return _looking(case, "cover" if case.findings else "wider", tool, steps[-1])
     if 0 < len(case.findings) <= _FEW and "trace" not in made and _traceable(case):
         return _looking(case, "trace", "semantic_search", steps[-1], words=case.findings[0].lead.message.content)
-    if not case.findings and asked.role is Role.USER and "everyone" not in made:
+    by_meaning = "semantic_search" not in case.broken
+    if not case.findings and asked.role is Role.USER and "everyone" not in made and by_meaning:
         return _looking(case, "everyone", "semantic_search", steps[-1], role=None)
     return None
 
@@ -175,7 +178,12 @@ def _search(case: Case) -> Move | None:
 def _traceable(case: Case) -> bool:
     """Can what was found have been told otherwise at another time?"""
     asked = case.asked
-    return asked.role is Role.USER and not (asked.said or asked.of_schedule or asked.of_project or asked.about)
+    by_meaning = "semantic_search" not in case.broken
+    return (
+        by_meaning
+        and asked.role is Role.USER
+        and not (asked.said or asked.of_schedule or asked.of_project or asked.about)
+    )
 
 
 def _context(case: Case) -> Move | None:
@@ -192,9 +200,9 @@ def _context(case: Case) -> Move | None:
     others = _unseen(case, (fit for finding in case.findings for fit in finding.against[:1]))
     if others and looks < _MOST_ANCHORS + 1:
         return _around(case, "both_sides", others[0], goes_on)
-    echoes = _unseen(case, (fit for fit in case.fits if fit.saying.standing == "echo"))
-    if not case.findings and echoes and looks < 1:
-        return _around(case, "behind", echoes[-1], goes_on)
+    rejected = _unseen(case, (fit for fit in case.fits if not fit.counts))
+    if not case.findings and rejected and looks < 1:
+        return _around(case, "behind", rejected[-1], goes_on)
     return None
 
 
@@ -273,7 +281,8 @@ def _words(asked: Asked, tool: ToolName) -> str:
     whom = [Needle(asked.about, KIN.get(relation(asked.about), ()))] if asked.about else []
     named = query([*whom, *wanted], asked.language)
     if tool == "semantic_search":
-        return asked.text
+        broad = not wanted and bool(areas) and areas[0].of_things
+        return f"{areas[0].words[mine]} {asked.text}" if broad else asked.text
     plain = " ".join(run or word for run, word in pieces(asked.text))
     return " ".join(part for part in (plain, named, "" if wanted else spoken) if part)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Literal
 
 from mnemon.contracts.claims import Language
@@ -21,12 +22,15 @@ from mnemon.logic.language import language_of
 from mnemon.logic.mood import MOODS, somebody_else
 from mnemon.logic.polarity import signs
 from mnemon.logic.recall.tables import (
+    ASKS,
     AVERSE,
     BIDS,
     CORRECTS,
     DENIES,
     DISOWNS,
     ELLIPTIC,
+    HEARER,
+    IF,
     IRONY,
     JOKES,
     LASTING,
@@ -39,6 +43,7 @@ from mnemon.logic.recall.tables import (
     OTHERS_KIN,
     QUOTED_SPEECH,
     SINCE,
+    STATES,
     TASK,
     THING_OPENS,
     TO_ME,
@@ -124,16 +129,9 @@ _THEIR_KIN = re.compile(rf"{OTHERS_KIN} (?:{_SHORT_KIN})(?:'s)?\b", re.IGNORECAS
 _READS = re.compile(r"\bI (?:\w+ )?read(?! that| somewhere| in\b)", re.IGNORECASE)
 _GUESS = re.compile(r"\bI suppose(?= I| it| so| that|\W*$)", re.IGNORECASE)
 _I_DO = re.compile(r"我(?!的)|.*\b(?:I|we|We)\b")
+_WITH_ME = re.compile("我[和跟与]")
 _BLANK = re.compile(r"(?<=[\u4e00-\u9fff])[ \u3000]+(?=[\u4e00-\u9fff])")
-_ASKS = re.compile(
-    r"几个?(?:小时|点|天|分钟)|多少钱|多久|多长时间|怎么[样办走去做弄]|什么时候|在?哪[里儿个]|能不能|行不行|好不好|要不要"
-)
-_IF = re.compile(r"如果|要是|假如|假设|万一|的话|\b(?:if|suppose|imagine|unless)\b", re.IGNORECASE)
 _A_DOUBT: dict[Language, int] = {"zh": 7, "en": 24}
-_STATES = re.compile(
-    r"[是有在了过着]|都|不|没|\b(?:is|are|was|were|has|have|had|do|does|did|can|can['’]t|will|would|he|she|they|it|it['’]s|there|no|never|always)\b",
-    re.IGNORECASE,
-)
 OF_ONESELF = re.compile(r"(?<![给帮替让把教])我|\b(?:I|I['’]m|I['’]ve|my|we|our)\b")
 _NEAR = 3
 _NEAR_SECONDS = 1800
@@ -214,7 +212,7 @@ def _told(said: Saying, sayings: Sequence[Saying]) -> str:
 
 def _doubted(sayings: Sequence[Saying]) -> Iterator[Saying]:
     """想去冲浪，应该会去吧: a doubt with nothing of its own belongs to the clause before it."""
-    for said, after in zip(sayings, (*sayings[1:], None), strict=True):
+    for said, after in zip_longest(sayings, sayings[1:]):
         doubted = (
             after is not None
             and after.standing == "vague"
@@ -291,7 +289,9 @@ def _standing(clause: Clause, before: str) -> Standing:
         return "denied"
     if _is_task(clause):
         return "request"
-    if _ASKS.search(clause.text) and not OF_ONESELF.search(clause.text):
+    if HEARER.match(clause.text):
+        return "hearer"
+    if ASKS.search(clause.text) and not OF_ONESELF.search(clause.text):
         return "asked"
     clause = clause._replace(text=_plainly(clause.text), sentence=_plainly(clause.sentence))
     for name, standing in _MOODS.items():
@@ -299,7 +299,7 @@ def _standing(clause: Clause, before: str) -> Standing:
             return "vague"
         if standing == "told" and ORDERS.search(clause.text):
             continue
-        if standing == "supposed" and VAGUE.search(clause.text) and not _IF.search(clause.sentence):
+        if standing == "supposed" and VAGUE.search(clause.text) and not IF.search(clause.sentence):
             continue
         if standing == "over" and SINCE.search(clause.text):
             continue
@@ -318,7 +318,7 @@ def _at_blanks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _goes_on(text: str) -> bool:
     """Behind a question or a task, words without anybody who acts belong to it: "…, flour and butter and all"."""
-    return not OF_ONESELF.search(text) and not _STATES.search(text)
+    return not OF_ONESELF.search(text) and not STATES.search(text)
 
 
 def _is_task(clause: Clause) -> bool:
@@ -341,7 +341,7 @@ def _whose(book: Book, clause: Clause, earlier: str, last: Saying | None, before
     text = clause.text.replace("’", "'")
     lead = book.lead.match(text)
     opening = text[lead.end() :] if lead else text
-    if ORDERS.search(text) or TO_ME.search(text):
+    if ORDERS.search(text) or TO_ME.search(text) or _WITH_ME.match(opening):
         return "", False
     if match := _BARE_KIN.match(opening) or _BARE_KIN_EN.match(opening):
         return match["kin"], False

@@ -66,7 +66,9 @@ def _shelf(case: Case, finding: Finding) -> Shelf:
     if (lead.saying.who and not lead.saying.named) or asked.of_project or asked.of_schedule or "when" in asked.wants:
         return "constraints" if bids(lead.saying, alone=True) and not lead.saying.who else "profile"
     text = lead.saying.whole
-    if bids(lead.saying):
+    if lead.area is not None and lead.area.single and lead.area is asked.area:
+        return lead.area.shelf
+    if bids(lead.saying, alone=bool(asked.wants)):
         return "preferences" if lead.area is not None and lead.area.name == "format" else "constraints"
     if asked.area is not None and asked.area.asks and not OF_ONESELF.search(text):
         return asked.area.shelf
@@ -91,7 +93,7 @@ def _item(case: Case, finding: Finding) -> Item:
         against=tuple(id_ for id_ in _ids(finding.against) if id_ not in _ids(_supporting(finding))),
         reason=finding.reason,
         note=_note(case, finding),
-        since=lead.message.ts if finding.status == "changed" else "",
+        since=lead.message.ts if finding.status == "changed" and not finding.past else "",
         topic=case.topic,
     )
 
@@ -234,7 +236,7 @@ def _sentence(case: Case, finding: Finding) -> str:
         form = words["uncertain"] if before else words["uncertain_alone"]
         told["words"] = _quote(lead.saying) if before else told["words"]
     elif finding.status == "changed":
-        form = words["changed"] if before else words["changed_alone"]
+        form = words["past" if finding.past else "changed"] if before else words["changed_alone"]
     else:
         form = words["assistant"] if lead.message.role == Role.ASSISTANT else words["one"]
     text = str(form).format(**told, before=_quote(before) if before else "")
@@ -244,7 +246,7 @@ def _sentence(case: Case, finding: Finding) -> str:
 def _prefix(case: Case, finding: Finding) -> str:
     """Yes or no, where the question can be answered so."""
     asked, words = case.asked, _TELLING["answer"][case.asked.language]
-    if not (asked.yes_no or asked.said) or asked.either or finding.lead.message.role != Role.USER:
+    if not asked.yes_no or asked.either or finding.lead.message.role != Role.USER:
         return ""
     return str(words["yes"] if finding.lead.against == asked.against else words["no"])
 

@@ -78,6 +78,7 @@ AREAS: dict[str, Area] = {
 _READING = load("reading")
 LAUGHS, WILD, JOKES, IRONY = (_compiled(_READING[name]) for name in ("laughs", "wild", "jokes", "irony"))
 DISOWNS = _compiled(_READING["disowns"])
+ASKS, HEARER, IF, STATES = (_compiled(_READING[name]) for name in ("asks", "hearer", "if", "states"))
 TASK, LASTING, BIDS = (_compiled(_READING[name]) for name in ("task", "lasting", "bids"))
 CORRECTS, DENIES, VAGUE = (_compiled(_READING[name]) for name in ("corrects", "denies", "vague"))
 TURNS, AVERSE, ORDERS = (_compiled(_READING[name]) for name in ("turns", "averse", "orders"))

@@ -42,13 +42,15 @@ def windows(question: str, settings: RecallSettings, now: datetime, ahead: bool,
     if settings.since or settings.until:
         return Windows((Window(since=settings.since, until=settings.until),), exact=True)
     for marks, days in _MARKS:
-        if marks.search(question):
-            if open_end:
-                days = tuple(dict.fromkeys((*days, *_beyond(max(days)))))
+        if marks.search(question) and 0 not in days:
+            days = tuple(dict.fromkeys((*days, *_beyond(max(days))))) if open_end else days
             return Windows(tuple(_back(n, now) for n in days), exact=0 not in days)
     named = named_days(question, now) if not ahead and _SAID.search(question) and not _DUE.search(question) else None
     if named is not None:
         return Windows((Window(since=_moment(named.begins, now), until=_moment(named.ends, now)),), exact=True)
+    for marks, days in _MARKS:
+        if marks.search(question):
+            return Windows(tuple(_back(n, now) for n in days))
     return Windows(tuple(_back(n, now) for n in (settings.window_days, *_beyond(settings.window_days))))
 
 
