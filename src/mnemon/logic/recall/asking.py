@@ -110,10 +110,15 @@ class Asked:
         """Is one number, day, name or thing of a kind asked for?"""
         return bool(self.wants) or self.singular
 
+    @cached_property
+    def decides(self) -> bool:
+        """Yes or no, of the very thing it names; advice may follow from something else."""
+        return self.yes_no and _FORMS["advice"].search(self.text) is None
+
     @property
     def one_matter(self) -> bool:
         """Is there one thing to find out, so that whatever is said about it says yes, no, or something else instead?"""
-        return bool(self.needles) and (self.yes_no or self.still or bool(self.either))
+        return bool(self.needles) and (self.decides or self.still or bool(self.either))
 
 
 def understood(question: str, settings: RecallSettings, now: datetime) -> Asked:

@@ -235,7 +235,7 @@ class Fits:
         shared = _share(earlier.content, later.content)
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
         doubted = any(s.standing == "vague" for m in (earlier, later) for s in self._sayings(m))
-        if asked.yes_no and not (asked.still or doubted) and not any(covers for _, _, covers in found):
+        if asked.decides and not (asked.still or doubted) and not any(covers for _, _, covers in found):
             return []
         if any(said.standing == "vague" for said, _, _ in found):
             found = [parts for parts in found if parts[0].standing == "vague"]
@@ -369,7 +369,7 @@ class Fits:
             stands_out=min(stands_out, _FARTHEST) / 10,
             score=min(near.score, _HIGHEST) / _HIGHEST if near else 0.0,
             of_best=self._of_best(stands_out, words),
-            lead=1 - self._second / self._best if best and not asked.yes_no else 0.0,
+            lead=1 - self._second / self._best if best and not asked.decides else 0.0,
             words=words,
             covers=covers,
             named=float(named),
@@ -385,7 +385,7 @@ class Fits:
         """Its share of what is nearest; where nothing could be looked up by meaning, by words."""
         if not self.near:
             return words
-        return min(stands_out / self._best, 1.0) if self._best > 0 and not self.asked.yes_no else 0.0
+        return min(stands_out / self._best, 1.0) if self._best > 0 and not self.asked.decides else 0.0
 
     def _ordered(self, said: Saying) -> bool:
         """Is it a standing order, where such are asked for?"""
@@ -410,14 +410,14 @@ class Fits:
             return self._relevance(said, area, covers) >= _PLAINLY  # the weather is nobody's
         if asked.of_project and covers == 1.0:
             return True
-        if asked.yes_no and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
+        if asked.decides and all(len(n.text) == 1 and not n.same for n in asked.needles) and asked.needles:
             on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
-        if asked.yes_no and not on_it and not (asked.still and said.turning):
+        if asked.decides and not on_it and not (asked.still and said.turning):
             return False  # yes or no can only be read from words on the very thing
         relevant = self._relevance(said, area, covers)
         if area is not None and ((area.single and area is asked.area) or (not asked.needles and not area.needs_name)):
             return relevant >= LINKED
-        if self._ordered(said) and not asked.yes_no:
+        if self._ordered(said) and not asked.decides:
             return relevant >= max(ORDERED, self._top_order * BESIDE)
         if covers < self._most and not said.turning and self._most == 1.0 and area is None:
             return False  # something else names all that the question names
@@ -459,7 +459,7 @@ class Fits:
             case "plain" | "vague" | "over":
                 return True
             case "wished":
-                open_ = area is None and not self.asked.yes_no
+                open_ = area is None and not self.asked.decides
                 return open_ or bool(area and area.wishes) or _WISHES.search(self.asked.text) is not None
             case "echo":
                 return self.asked.role is Role.ASSISTANT
