@@ -1,6 +1,7 @@
 """How right `recall` is without a model, and whether it costs more the longer somebody has been talking.
 
-`python benchmarks/recall_agent.py`; `--dev` for what goes wrong while developing, `--quick` without the cost by length.
+`python benchmarks/recall_agent.py` measures on people nobody tuned by; `--all` adds those used for development, `--dev`
+shows what goes wrong with them; `--quick` leaves out the cost by length.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from report import p50, p95, table, verdict
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "recall"))
 
 from recall_noise import exchanges
-from recall_people import NOW, PARTS, TENANT, Part, people
+from recall_people import DEVELOPMENT, MEASURED, NOW, PARTS, TENANT, Part, people
 from recall_scoring import Score, scores
 
 from mnemon import AsyncMemory, Config, Memory
@@ -99,12 +100,14 @@ async def _fill(memory: AsyncMemory, user: str, size: int, session: int = 1000) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="the development parts too")
     parser.add_argument("--dev", action="store_true", help="the development parts alone, with what goes wrong in them")
     parser.add_argument("--embedder", help="hash or local; without it the local one where it is installed")
     parser.add_argument("--quick", action="store_true", help="leave out the cost by length of history")
     parser.add_argument("--rounds", type=int, default=0, help="how many questions for the cost (default all)")
     options = parser.parse_args()
-    figures(PARTS[:-1] if options.dev else PARTS, options.embedder, options.dev)
+    parts = DEVELOPMENT if options.dev else PARTS if options.all else MEASURED
+    figures(parts, options.embedder, options.dev)
     if not (options.quick or options.dev):
         with tempfile.TemporaryDirectory() as home:
             asyncio.run(costs(home, options.rounds))

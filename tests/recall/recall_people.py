@@ -18,10 +18,12 @@ from recall_noise import exchanges
 from mnemon import Memory
 from mnemon.contracts.results import Message
 
-Part = Literal["dev", "practice", "test"]
+Part = Literal["dev", "practice", "loose_1", "loose_2", "loose_3", "test", "loose_test"]
 
 FOLDER = Path(__file__).parent
-PARTS: tuple[Part, ...] = ("dev", "practice", "test")
+DEVELOPMENT: tuple[Part, ...] = ("dev", "practice", "loose_1", "loose_2", "loose_3")
+MEASURED: tuple[Part, ...] = ("test", "loose_test")
+PARTS = DEVELOPMENT + MEASURED
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TENANT = "recall"
 _SAID = re.compile(r"(?P<key>\w+)? ?(?P<who>[<>]) (?P<text>.+)")

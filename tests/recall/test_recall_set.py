@@ -1,4 +1,7 @@
-"""Recall without a model against people and questions labelled by hand, measured on those nobody tuned by."""
+"""Recall without a model against people and questions labelled by hand, measured on those nobody tuned by.
+
+The figures stand in docs/figures.md; what is held here is a little below them, so that a step back is seen.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from recall_people import NOW, PARTS, Part, people
+from recall_people import DEVELOPMENT, MEASURED, NOW, PARTS, Part, people
 from recall_scoring import Score, scores
 
 from mnemon import Config, Memory
 from mnemon.testing.clock import FixedClock
-
-# What is reached stands in docs/figures.md.
-NOT_YET = pytest.mark.xfail(reason="the planner does not reach this figure yet", strict=False)
 
 
 @pytest.fixture(scope="module")
@@ -24,52 +24,56 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
 
 
 @pytest.fixture(scope="module")
-def found(memory: Memory) -> Score:
-    return scores(memory, "test")["both"]
+def found(memory: Memory) -> dict[Part, Score]:
+    return {part: scores(memory, part)["both"] for part in MEASURED}
 
 
 def test_the_set_is_as_large_as_it_says() -> None:
     everybody = [person for part in PARTS for person in people(part)]
     questions = [question for person in everybody for question in person.questions]
-    assert len(everybody) == 18
-    assert sum(person.language == "zh" for person in everybody) == 9
-    assert len(questions) >= 96
-    assert sum(not question.expect for question in questions) >= 20
+    assert len(everybody) == 64
+    assert sum(person.language == "zh" for person in everybody) == 32
+    assert len(questions) >= 600
+    assert sum(not question.expect for question in questions) >= 180
     for person in everybody:
         assert len(person.questions) >= 8
         assert 150 <= sum(len(talk.said) for talk in person.talks) <= 400
 
 
 def test_those_to_measure_on_share_no_name_and_no_sentence_with_the_others() -> None:
-    def known(part: Part) -> set[str]:
-        said = {said.text for person in people(part) for talk in person.talks for said in talk.said if said.key}
-        return said | {person.id for person in people(part)}
+    def known(parts: tuple[Part, ...]) -> set[str]:
+        everybody = [person for part in parts for person in people(part)]
+        said = {said.text for person in everybody for talk in person.talks for said in talk.said if said.key}
+        return said | {person.id for person in everybody}
 
-    assert not known("test") & (known("dev") | known("practice"))
-
-
-def test_nothing_is_stated_without_words_somebody_said(found: Score) -> None:
-    assert found.baseless == 0
+    assert not known(MEASURED) & known(DEVELOPMENT)
 
 
-@NOT_YET
-def test_items_are_correct(found: Score) -> None:
-    assert found.items_correct >= 0.90
+@pytest.mark.parametrize("part", MEASURED)
+def test_nothing_is_stated_without_words_somebody_said(found: dict[Part, Score], part: Part) -> None:
+    assert found[part].baseless == 0
 
 
-@NOT_YET
-def test_evidence_is_what_a_reader_would_cite(found: Score) -> None:
-    assert found.evidence >= 0.95
+@pytest.mark.parametrize("part", MEASURED)
+def test_eight_calls_are_enough(found: dict[Part, Score], part: Part) -> None:
+    assert found[part].few_calls >= 0.95
 
 
-@NOT_YET
-def test_conflicts_are_settled_as_labelled(found: Score) -> None:
-    assert found.settled >= 0.85
+@pytest.mark.parametrize(("part", "least"), [("test", 0.85), ("loose_test", 0.30)])
+def test_items_are_correct(found: dict[Part, Score], part: Part, least: float) -> None:
+    assert found[part].items_correct >= least
 
 
-def test_what_was_never_said_is_not_known(found: Score) -> None:
-    assert found.dont_know >= 0.95
+@pytest.mark.parametrize(("part", "least"), [("test", 0.95), ("loose_test", 0.65)])
+def test_evidence_is_what_a_reader_would_cite(found: dict[Part, Score], part: Part, least: float) -> None:
+    assert found[part].evidence >= least
 
 
-def test_eight_calls_are_enough(found: Score) -> None:
-    assert found.few_calls >= 0.95
+@pytest.mark.parametrize(("part", "least"), [("test", 0.85), ("loose_test", 0.35)])
+def test_conflicts_are_settled_as_labelled(found: dict[Part, Score], part: Part, least: float) -> None:
+    assert found[part].settled >= least
+
+
+@pytest.mark.parametrize(("part", "least"), [("test", 0.95), ("loose_test", 0.80)])
+def test_what_was_never_said_is_not_known(found: dict[Part, Score], part: Part, least: float) -> None:
+    assert found[part].dont_know >= least

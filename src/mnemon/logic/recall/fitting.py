@@ -82,6 +82,10 @@ _RULE = re.compile(r"规矩|规则|\brules?\b|\bunless i\b|除非我", re.IGNORE
 _NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
 
 
+# A clause, the area it falls into, and the share of what the question names.
+Answering = tuple[Saying, Area | None, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Fit:
     """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
@@ -135,6 +139,7 @@ class Fits:
         self._best = self._second = self._top = self._top_order = self._most = 0.0
         self._all_there_is = False
         self._before: dict[str, str] = {}
+        self._could: dict[str, list[Answering]] = {}
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -144,6 +149,7 @@ class Fits:
         if not latest or latest == self.thread:
             return False
         self.thread = latest
+        self._could.clear()
         return True
 
     def of(self, messages: Iterable[Message]) -> list[Fit]:
@@ -153,8 +159,10 @@ class Fits:
         for message in there:
             by_session.setdefault(message.session_id, []).append(message)
         for talk in by_session.values():
-            mine = [m for m in talk if m.role == Role.USER]
-            self._before |= {later.message_id: m.content for m, later in pairwise(mine)}
+            for earlier, later in pairwise(m for m in talk if m.role == Role.USER):
+                if self._before.get(later.message_id) != earlier.content:
+                    self._before[later.message_id] = earlier.content
+                    self._could.pop(later.message_id, None)
         ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
         answering = [parts for m in there for parts in self._answering(m)]
@@ -170,10 +178,15 @@ class Fits:
         return near.stands_out if near else 0.0
 
     def _could_answer(self, message: Message) -> bool:
-        return any(True for _ in self._answering(message))
+        return bool(self._answering(message))
 
-    def _answering(self, message: Message) -> Iterator[tuple[Saying, Area | None, float]]:
+    def _answering(self, message: Message) -> list[Answering]:
         """The clauses that could answer: in earnest, of the right person, with what is wanted."""
+        if message.message_id not in self._could:
+            self._could[message.message_id] = list(self._candidates(message))
+        return self._could[message.message_id]
+
+    def _candidates(self, message: Message) -> Iterator[Answering]:
         for said in self._sayings(message):
             area = next((area for area in self.asked.areas if _in_area(area, said)), None)
             if self._right_person(said) and self._in_earnest(said, area) and self._holds_wanted(said):
@@ -227,7 +240,7 @@ class Fits:
     def _told_otherwise(self, message: Message) -> list[Fit]:
         """The twin of what was found, where the later of the two speaks of a change, or one of them of doubt."""
         asked, lead = self.asked, self._lead
-        found = list(self._answering(message))
+        found = self._answering(message)
         if lead is None or not found:
             return []
         earlier, later = sorted((message, lead), key=place)

@@ -8,7 +8,7 @@ down, because a table fits the questions it was written for better than others.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 from mnemon.logic.recall.tables import load
 
@@ -48,7 +48,10 @@ class Signs:
     unnamed: float = 0.0
 
 
+_NAMES = tuple(sign.name for sign in fields(Signs))
+
+
 def relevance(signs: Signs) -> float:
     """How likely it is that the sentence is meant, from 0 to 1."""
-    total = _WEIGHTS["base"] + sum(_WEIGHTS[name] * value for name, value in asdict(signs).items())
+    total = _WEIGHTS["base"] + sum(_WEIGHTS[name] * getattr(signs, name) for name in _NAMES)
     return 1.0 / (1.0 + math.exp(-total))
