@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -604,3 +607,59 @@ def test_an_item_without_its_grounds_cannot_be_built(field_: str) -> None:
         Item.model_validate({k: v for k, v in whole.items() if k != field_})
     with pytest.raises(ValidationError):
         Item.model_validate({**whole, "evidence": ()})
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "later", "form"),
+    [
+        ("我以前住在哪里？", "我住在柏林。", "我搬到罗马了。", "以前是：“我住在柏林"),
+        ("Where did I use to live?", "I live in Berlin.", "I moved to Rome.", "It was: “I live in Berlin"),
+    ],
+)
+def test_what_used_to_be_is_told_as_that(question: str, first: str, later: str, form: str) -> None:
+    made = recalled(question, said(first, 100), said(later, 5))
+    assert made.answer.startswith(form)
+    item = only(made)
+    assert (item.evidence, item.against, item.since) == ((first,), (later,), "")
+
+
+def test_words_alone_can_answer_where_nothing_can_be_looked_up_by_meaning() -> None:
+    shelf = store(said("I don't eat spicy food."))
+    made = driven("Do I eat spicy food?", lambda c: Seen(error="down") if c.tool == "semantic_search" else shelf.use(c))
+    assert only(made).evidence == ("I don't eat spicy food.",)
+
+
+@pytest.mark.parametrize("question", ["What did I say in March?", "3月我说了什么？"])
+def test_what_is_no_question_of_yes_or_no_is_not_answered_with_one(question: str) -> None:
+    made = recalled(question, said("I planted tomatoes on the balcony."))
+    assert not made.answer.startswith(("Yes", "No", "是的", "不是"))
+
+
+_TWO_PROJECTS = """
+from datetime import UTC, datetime
+from mnemon.contracts.recall import RecallSettings, Seen
+from mnemon.contracts.results import Message
+from mnemon.logic.recall import recall_flow
+said = ["我们的项目叫青鸟，刚立项。", "另一个项目叫灰熊，也立项了。", "青鸟上线了，灰熊的接口联调完成了。"]
+messages = tuple(Message(text, f"2026-03-0{n + 1}T00:00:00Z", "user", text, text, "") for n, text in enumerate(said))
+flow = recall_flow("我们上次聊到的那个项目进展怎样了？", RecallSettings(), datetime(2026, 3, 18, tzinfo=UTC))
+try:
+    call = next(flow)
+    while True:
+        call = flow.send(Seen(messages, (0.9, 0.8, 0.7)))
+except StopIteration as ended:
+    print([item.evidence for item in ended.value.view.items()])
+"""
+
+
+def test_the_same_question_has_the_same_answer_in_another_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", _TWO_PROJECTS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(told) == 1

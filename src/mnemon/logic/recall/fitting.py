@@ -91,7 +91,8 @@ class Fit:
     """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
     not count may still explain why. `covers` is the share of what the question names; `named` how
     much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither;
-    `linked` is the message whose matter it tells otherwise; `whole`: its message answers from beginning to end."""
+    `linked` is the message whose matter it tells otherwise; `whole`: its message answers from beginning to end;
+    `relevant` is how likely it is that it is meant at all."""
 
     saying: Saying
     area: Area | None
@@ -106,6 +107,7 @@ class Fit:
     topic: str = ""
     linked: str = ""
     whole: bool = False
+    relevant: float = 1.0
     also: tuple[str, ...] = ()
 
     @property
@@ -342,6 +344,7 @@ class Fits:
             topic=topic,
             also=also,
             whole=self.asked.of_project,
+            relevant=self._relevance(said, area, covers),
         )
 
     def _kinds(self, text: str) -> list[str]:

@@ -115,6 +115,7 @@ _OBJECTS = (
     "gave",
     "got",
 )
+_WHOSE = re.compile(r"\b(?:my|our|the|his|her|their)\s*$", re.IGNORECASE)
 _OPENING = 5
 # Chinese speaks of 儿子 without 我.
 _LONG_KIN = "|".join(w for words in KIN.values() for w in words if len(w) > 1 and not w.isascii())
@@ -374,7 +375,7 @@ def _acts(other: str, text: str) -> bool:
     known = not other.isascii() or relation(other) or other in _PRONOUNS
     if not (known or (other[:1].isupper() and other not in _NO_NAMES)):
         return False
-    before = text[: max(text.find(other), 0)].split()
+    before = _WHOSE.sub("", text[: max(text.find(other), 0)]).split()
     if not other.isascii():
         return True
     return len(before) <= (0 if other in _CROWD else _OPENING) and not (before and before[-1].lower() in _OBJECTS)
