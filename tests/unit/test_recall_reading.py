@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mnemon.contracts.results import Message
-from mnemon.logic.recall.reading import EARNEST, Saying, confirmed, correction, read, taken_back
+from mnemon.logic.recall.aftermath import confirmed, correction, taken_back
+from mnemon.logic.recall.reading import read
+from mnemon.logic.recall.saying import EARNEST, Saying
 
 EARLY = "2026-03-01T10:00:00Z"
 

@@ -9,8 +9,8 @@ from mnemon.contracts.recall import ItemStatus, Reason
 from mnemon.logic import dates
 from mnemon.logic.numerals import numbers
 from mnemon.logic.recall.asking import Asked
-from mnemon.logic.recall.fitting import Fit
-from mnemon.logic.recall.reading import place
+from mnemon.logic.recall.fit import Fit
+from mnemon.logic.recall.saying import place
 from mnemon.logic.recall.tables import TURNS
 from mnemon.logic.recall.wording import Mention, telling_words
 from mnemon.logic.text import fold

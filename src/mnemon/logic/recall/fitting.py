@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 from mnemon.contracts.results import Message
-from mnemon.contracts.turns import Role, parse_time
+from mnemon.contracts.turns import Role
 from mnemon.logic import dates
 from mnemon.logic.clauses import sentences
 from mnemon.logic.language import language_of
 from mnemon.logic.numerals import numbers
+from mnemon.logic.recall.aftermath import confirmed, correction, taken_back
+from mnemon.logic.recall.answering import Candidates, in_area
 from mnemon.logic.recall.asking import Asked
+from mnemon.logic.recall.fit import Fit
+from mnemon.logic.recall.meaning import OF_ONESELF, bids, orders
 from mnemon.logic.recall.nearness import Near
-from mnemon.logic.recall.reading import (
-    EARNEST,
-    OF_ONESELF,
-    Saying,
-    bids,
-    confirmed,
-    correction,
-    orders,
-    place,
-    read,
-    taken_back,
-)
 from mnemon.logic.recall.relevance import BESIDE, BESIDE_VALUE, ENOUGH, LINKED, ORDERED, Signs, relevance
-from mnemon.logic.recall.tables import (
-    BEHIND,
-    CORRECTS,
-    DONE,
-    HABITS,
-    IF_I,
-    LASTING,
-    NOT_DONE,
-    SHORT_ANSWER,
-    STANDS,
-    THREAD,
-    Area,
-)
-from mnemon.logic.recall.wording import KIN, Mention, Worded, mentions, related, relation, telling_words
+from mnemon.logic.recall.saying import EARNEST, Saying, place
+from mnemon.logic.recall.tables import CORRECTS, SHORT_ANSWER, STANDS, THREAD, Area
+from mnemon.logic.recall.upcoming import days_of, lies_ahead, upcoming
+from mnemon.logic.recall.wording import Worded, mentions, telling_words
 from mnemon.logic.support import content_terms
 from mnemon.logic.text import fold, pieces
 
@@ -58,90 +39,30 @@ _LIKE_SCORE = 0.32
 _TWINS = 5
 _AFTER_ALL = 8.0
 _HIGHEST = 0.6
-# Beside a thing that is known, what else is left of a Chinese question is mostly its verb.
-_GLUE = 0.4
-_TO_DO_DAYS = 14
-_SOON = timedelta(days=62)
-_TO_COME = "will 要"
 _OF_YOU = re.compile(r"[你您]|\byou", re.IGNORECASE)
-_THIS_WEEK = 7
-_MUST = re.compile(
-    r"得(?=[把去交给办带订买])|必须|务必|之前(?:要|得)?|\b(?:need|have|has) to\b|\bmust\b", re.IGNORECASE
-)
-_TO_DO = ("remind", "need_by", "do_not_forget_to", "deadline_request", "set_for")
-_WISHES = re.compile(r"打算|想|计划|准备|希望|\b(?:want|plan|going to|hope|intend)", re.IGNORECASE)
 _FROM = re.compile(
     r"从.{1,12}?(?=换|转|改|到|搬)|\bfrom [\w .+#-]{1,20}?(?= to\b)|\binstead of [\w .+#-]{1,20}", re.IGNORECASE
 )
-_TIMES = re.compile(
-    r"\d|[正腊一二三四五六七八九十]月|初[一二三四五六七八九十]|早|晚|[上中下]午|凌晨|夜|点|周"
-    r"|\b(?:morning|evening|night|midnight|noon|afternoon|\w+days?)\b"
-)
-_PRONOUNS = ("他", "她", "他们", "她们", "he", "she", "they", "it")
-_RULE = re.compile(r"规矩|规则|\brules?\b|\bunless i\b|除非我", re.IGNORECASE)
-_NAMES = re.compile(r"叫|名字?|[A-Z][a-z]+|\b(?:call|name)", re.ASCII)
-
-
-# A clause, the area it falls into, and the share of what the question names.
-Answering = tuple[Saying, Area | None, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A clause that speaks of what was asked. It `counts` when it is meant in earnest of the right person; what does
-    not count may still explain why. `covers` is the share of what the question names; `named` how
-    much of it stands in the clause itself; `side` is which of two alternatives it speaks for, -1 for neither;
-    `linked` is the message whose matter it tells otherwise; `whole`: its message answers from beginning to end;
-    `relevant` is how likely it is that it is meant at all."""
-
-    saying: Saying
-    area: Area | None
-    covers: float
-    counts: bool
-    things: frozenset[Mention]
-    value: frozenset[int | str]
-    kinds: frozenset[str] = frozenset()
-    side: int = -1
-    named: int = 0
-    due: date | None = None
-    topic: str = ""
-    linked: str = ""
-    whole: bool = False
-    relevant: float = 1.0
-    also: tuple[str, ...] = ()
-
-    @property
-    def against(self) -> bool:
-        """A vegetarian is against meat without a word of negation."""
-        flipped = any(thing.flipped for thing in self.things)
-        return self.saying.against or flipped
-
-    @property
-    def message(self) -> Message:
-        return self.saying.message
-
-    @property
-    def tells(self) -> bool:
-        """Does the clause itself say what it is about, not only the message it stands in?"""
-        return self.area is not None or self.named > 0
 
 
 class Fits:
-    """Everything that was read, asked one question. Messages are read once, however often they are looked at."""
+    """Everything that was read, weighed against one question and against each other."""
 
     def __init__(self, asked: Asked, now: datetime) -> None:
         self.asked = asked
         self._today = now.date()
-        self._read: dict[str, tuple[Saying, ...]] = {}
-        self.thread = ""
+        self._clauses = Candidates(asked)
         self.near: dict[str, Near] = {}
         self.words: dict[str, float] = {}
         self._lead: Message | None = None
         self._twin = ""
         self._best = self._second = self._top = self._top_order = self._most = 0.0
         self._all_there_is = False
-        self._before: dict[str, str] = {}
-        self._could: dict[str, list[Answering]] = {}
+
+    @property
+    def thread(self) -> str:
+        """What a project is called."""
+        return self._clauses.thread
 
     def follow(self, fits: Sequence[Fit]) -> bool:
         """Of projects the one spoken of last: is its name new?"""
@@ -150,8 +71,7 @@ class Fits:
         latest = next((n for fit in reversed(counting) for n in names if n in fit.message.content), "")
         if not latest or latest == self.thread:
             return False
-        self.thread = latest
-        self._could.clear()
+        self._clauses.follow(latest)
         return True
 
     def of(self, messages: Iterable[Message]) -> list[Fit]:
@@ -161,13 +81,10 @@ class Fits:
         for message in there:
             by_session.setdefault(message.session_id, []).append(message)
         for talk in by_session.values():
-            for earlier, later in pairwise(m for m in talk if m.role == Role.USER):
-                if self._before.get(later.message_id) != earlier.content:
-                    self._before[later.message_id] = earlier.content
-                    self._could.pop(later.message_id, None)
+            self._clauses.in_talk(talk)
         ranked = sorted((self._stands_out(m) for m in there if self._could_answer(m)), reverse=True)
         self._best, self._second = (*ranked[:2], 0.0, 0.0)[:2]
-        answering = [parts for m in there for parts in self._answering(m)]
+        answering = [parts for m in there for parts in self._clauses.of(m)]
         self._top = max((self._relevance(*parts) for parts in answering), default=0.0)
         self._top_order = max((self._relevance(*parts) for parts in answering if self._ordered(parts[0])), default=0.0)
         self._most = max((covers for _, _, covers in answering), default=0.0)
@@ -180,27 +97,10 @@ class Fits:
         return near.stands_out if near else 0.0
 
     def _could_answer(self, message: Message) -> bool:
-        return bool(self._answering(message))
-
-    def _answering(self, message: Message) -> list[Answering]:
-        """The clauses that could answer: in earnest, of the right person, with what is wanted."""
-        if message.message_id not in self._could:
-            self._could[message.message_id] = list(self._candidates(message))
-        return self._could[message.message_id]
-
-    def _candidates(self, message: Message) -> Iterator[Answering]:
-        for said in self._sayings(message):
-            area = next((area for area in self.asked.areas if _in_area(area, said)), None)
-            if self._right_person(said) and self._in_earnest(said, area) and self._holds_wanted(said):
-                yield said, area, self._covers(said, area)
-
-    def _sayings(self, message: Message) -> tuple[Saying, ...]:
-        if message.message_id not in self._read:
-            self._read[message.message_id] = read(message)
-        return self._read[message.message_id]
+        return bool(self._clauses.of(message))
 
     def _message(self, message: Message, around: Sequence[Message]) -> list[Fit]:
-        fits = [fit for said in self._sayings(message) if (fit := self._fit(said)) is not None]
+        fits = [fit for said in self._clauses.sayings(message) if (fit := self._fit(said)) is not None]
         if not fits and message.message_id == self._twin:
             fits = self._told_otherwise(message)
         if message.role == Role.USER and not fits and (answer := self._answer(message, around)):
@@ -235,21 +135,21 @@ class Fits:
     def _of_the_area(self, lead: Message, other: Message) -> bool:
         """Where only one value holds, and the words found give one, only another one can have come instead."""
         area = self.asked.area
-        if area is None or not area.single or not any(_in_area(area, said) for said in self._sayings(lead)):
+        if area is None or not area.single or not any(in_area(area, said) for said in self._clauses.sayings(lead)):
             return True
-        return any(_in_area(area, said) for said in self._sayings(other))
+        return any(in_area(area, said) for said in self._clauses.sayings(other))
 
     def _told_otherwise(self, message: Message) -> list[Fit]:
         """The twin of what was found, where the later of the two speaks of a change, or one of them of doubt."""
         asked, lead = self.asked, self._lead
-        found = self._answering(message)
+        found = self._clauses.of(message)
         if lead is None or not found:
             return []
         earlier, later = sorted((message, lead), key=place)
-        told = any(s.turning or s.standing == "vague" for s in self._sayings(later))
+        told = any(s.turning or s.standing == "vague" for s in self._clauses.sayings(later))
         shared = _share(earlier.content, later.content)
         likely = max(self._relevance(*parts) for parts in found) >= LINKED
-        doubted = any(s.standing == "vague" for m in (earlier, later) for s in self._sayings(m))
+        doubted = any(s.standing == "vague" for m in (earlier, later) for s in self._clauses.sayings(m))
         if asked.decides and not (asked.still or doubted) and not any(covers for _, _, covers in found):
             return []
         if any(said.standing == "vague" for said, _, _ in found):
@@ -261,7 +161,7 @@ class Fits:
 
     def _put_right(self, fits: Sequence[Fit], right: Message) -> Fit | None:
         """The clause of a correction that holds the new value, in the place of the old one."""
-        said = [s for s in self._sayings(right) if not CORRECTS.fullmatch(s.text) and len(s.text) > 2]
+        said = [s for s in self._clauses.sayings(right) if not CORRECTS.fullmatch(s.text) and len(s.text) > 2]
         dated = [s for s in said if dates.find(s.text, s.said_at) or numbers(fold(s.text))]
         telling = [s for s in said if not CORRECTS.search(s.text)] or said
         best = next(iter(dated or telling), None)
@@ -288,7 +188,7 @@ class Fits:
         if not asked or not asked[0].rstrip().endswith(("?", "？")):
             return None
         area = next((a for a in self.asked.areas if a.asked.search(asked[0])), None)
-        said = self._sayings(message)
+        said = self._clauses.sayings(message)
         if area is None or area.needs_name or not said or any(s.standing not in EARNEST for s in said):
             return None
         whole = replace(said[0], end=said[-1].end, sentence=(said[0].sentence[0], said[-1].sentence[1]))
@@ -306,8 +206,8 @@ class Fits:
         of_them = asked.role is Role.ASSISTANT
         if (said.message.role == Role.ASSISTANT) != of_them and not (said.standing == "echo" and not of_them):
             return None
-        area = next((area for area in asked.areas if _in_area(area, said)), None)
-        if asked.of_schedule and area is None and _lies_ahead(said):
+        area = next((area for area in asked.areas if in_area(area, said)), None)
+        if asked.of_schedule and area is None and lies_ahead(said):
             area = asked.area
         if self.thread:
             if self.thread not in said.message.content:
@@ -315,15 +215,19 @@ class Fits:
             area = area or asked.area
         if said.standing == "echo" and not of_them and not _OF_YOU.search(said.text):
             return None
-        covers = self._covers(said, area)
+        covers = self._clauses.covers(said, area)
         if not self._enough(said, area, covers):
             return None
-        mine = self._right_person(said)
-        counts = mine and self._in_earnest(said, area) and self._holds_wanted(said)
+        mine = self._clauses.right_person(said)
+        counts = mine and self._clauses.in_earnest(said, area) and self._clauses.holds_wanted(said)
         if not mine and said.standing in EARNEST:
             return None
         fit = self._made(said, area, covers, counts)
-        return self._scheduled(fit) if asked.of_schedule and not asked.needles and area is not None else fit
+        return (
+            upcoming(fit, asked.period, self._today)
+            if asked.of_schedule and not asked.needles and area is not None
+            else fit
+        )
 
     def _made(
         self, said: Saying, area: Area | None, covers: float, counts: bool, topic: str = "", also: tuple[str, ...] = ()
@@ -351,27 +255,6 @@ class Fits:
         """Which of the things asked for are named, without those that were given up: from Vim to VS Code."""
         now = Worded(_FROM.sub(" ", text))
         return [kind for wanted in self.asked.needles for kind in wanted.kinds if now.holds(kind)]
-
-    def _covers(self, said: Saying, area: Area | None) -> float:
-        needles = (*self.asked.needles, *self.asked.either)
-        if not needles:
-            return 0.0
-        if self.thread and self.thread in said.message.content:
-            return 1.0
-        clause, whole = (
-            Worded(said.text),
-            Worded(said.told if not self.asked.about and not self.asked.names else said.whole),
-        )
-        if area is None and not said.elliptic and not any(n.share(clause) for n in needles):
-            return 0.0
-        known = any(n.same for n in needles)
-        weights = [_GLUE if known and not n.same and not n.text.isascii() else 1.0 for n in needles]
-        # A kind of the thing answers only where the clause speaks of the right matter.
-        wanted = [n if area is not None or not self.asked.areas else n.by_name for n in needles]
-        if self.asked.either:
-            return max(n.share(whole) for n in wanted)
-        held = sum(weight * n.share(whole) for n, weight in zip(wanted, weights, strict=True))
-        return held / sum(weights)
 
     def signs(self, said: Saying, area: Area | None, covers: float) -> Signs:
         """What speaks for a sentence, as the clause shows it."""
@@ -414,7 +297,7 @@ class Fits:
             return area is not None
         if asked.of_schedule and not asked.needles:
             # What names no day answers only where it is plainly meant.
-            return area is not None or (self._relevance(said, area, covers) >= _PLAINLY and not _days(said))
+            return area is not None or (self._relevance(said, area, covers) >= _PLAINLY and not days_of(said))
         if self.thread and self.thread in said.message.content:
             return True
         if asked.said and asked.needles and covers < _SAID:
@@ -449,127 +332,15 @@ class Fits:
         sides = [n for n, wanted in enumerate(self.asked.either) if words.holds_any((wanted.text, *wanted.same))]
         return sides[0] if len(sides) == 1 else -1
 
-    def _right_person(self, said: Saying) -> bool:
-        asked = self.asked
-        if asked.about:
-            return related(said.who.split(" ")[0], asked.about) or self._spoken_of((asked.about,), said)
-        if asked.names:
-            return self._spoken_of(asked.names, said)
-        if not said.who:
-            return not (said.of_thing and asked.area is not None and asked.area.single)
-        if said.named:
-            return asked.of_project or any(n.stands_in(Worded(said.who)) for n in asked.needles)
-        return any(relation(n.text) and related(said.who.split(" ")[0], n.text) for n in asked.needles)
-
-    def _spoken_of(self, names: Sequence[str], said: Saying) -> bool:
-        """Are they named in the sentence, or is it "she" after a message that named them?"""
-        if any(fold(name) in fold(said.whole) for name in names):
-            return True
-        if fold(said.who).split("'")[0] not in _PRONOUNS:
-            return False
-        spoken = f"{self._before.get(said.message.message_id, '')} {said.message.content}"
-        return any(fold(form) in fold(spoken) for name in names for form in (name, *KIN.get(relation(name), ())))
-
-    def _in_earnest(self, said: Saying, area: Area | None) -> bool:
-        match said.standing:
-            case "plain" | "vague" | "over":
-                return True
-            case "wished":
-                open_ = area is None and not self.asked.decides
-                return open_ or bool(area and area.wishes) or _WISHES.search(self.asked.text) is not None
-            case "echo":
-                return self.asked.role is Role.ASSISTANT
-            case "told":
-                return bool(self.asked.names)
-            case "asked":
-                return bool(area and area.asks) and said.message.content.rstrip()[-1:] not in "?？"
-            case "supposed" | "request":
-                return not IF_I.search(said.whole) and (_lasts(said, area) or _RULE.search(said.whole) is not None)
-            case _:
-                return False
-
-    def _holds_wanted(self, said: Saying) -> bool:
-        """A date, a number, a name, where the question asks for one."""
-        whole = said.whole
-        for wanted in self.asked.wants:
-            if wanted == "when" and not dates.find(whole, said.said_at) and not _TIMES.search(whole):
-                return False
-            if wanted == "number" and not list(numbers(fold(whole))):
-                return False
-            if wanted == "name" and not self._names(said):
-                return False
-        return True
-
-    def _names(self, said: Saying) -> bool:
-        """What is called what: of the thing the question names, where it names one."""
-        known = [n for n in self.asked.needles if n.same]
-        if known or not _NAMES.search(said.whole):
-            return any(n.share(Worded(said.whole)) for n in known or self.asked.needles)
-        return True
-
-    def _scheduled(self, fit: Fit) -> Fit | None:
-        """What lies ahead: dated from today on, or to be done and said lately."""
-        said = fit.saying
-        if DONE.search(said.text) and not NOT_DONE.search(said.text):
-            return None
-        at = parse_time(said.message.ts)
-        found = _days(said)
-        if not found:
-            days, period = (self._today - at.date()).days, self.asked.period
-            lately = days <= (_TO_DO_DAYS if period is None else _THIS_WEEK if period.begins <= self._today else 0)
-            return fit if lately and (said.rule in _TO_DO or _MUST.search(said.text)) else None
-        begins, ends = found[0].begins, found[0].ends
-        if found[0].precision == "year":
-            return None
-        if ends <= at.date() and found[0].relative and found[0].precision == "day":
-            # 这周五, said on a Sunday, of something to be done: the Friday to come.
-            begins, ends = begins + timedelta(days=7), ends + timedelta(days=7)
-        period = self.asked.period
-        if period is None and begins > self._today + _SOON:
-            return None
-        if ends <= self._today or (period is not None and (ends <= period.begins or begins >= period.ends)):
-            return None
-        return replace(fit, due=begins)
-
-
-def _lies_ahead(said: Saying) -> bool:
-    days = (d for d in _days(said) if d.precision == "day")
-    return any(d.ends > said.said_at.date() for d in days) and not HABITS.search(said.text)
-
-
-def _days(said: Saying) -> list[dates.Dated]:
-    """The days a clause names. "I've got an appointment on March 13th" is no past, although it sounds like one."""
-    at = said.said_at
-    found = [d for d in dates.find(said.text, at) if d.precision != "time"]
-    if found and not found[0].relative and found[0].ends <= at.date() and not BEHIND.search(said.text):
-        found = [d for d in dates.find(said.text, at, _TO_COME) if d.precision != "time"]
-    return found
-
 
 def _share(one: str, other: str) -> bool:
     """Do two texts share a word, or a pair of characters?"""
     return bool(telling_words(one) & telling_words(other))
 
 
-def _lasts(said: Saying, area: Area | None) -> bool:
-    """A request that is more than a task for now."""
-    return LASTING.search(said.whole) is not None or (area is not None and area.name == "budget")
-
-
 def _thread(text: str) -> str:
     match = THREAD.search(text)
     return next((name for name in match.groups() if name), "") if match else ""
-
-
-def _in_area(area: Area, said: Saying) -> bool:
-    if said.rule and said.rule in area.patterns:
-        return True
-    text = said.text
-    if area.says.search(text) and (area.needs is None or area.needs.search(text)):
-        return True
-    if not area.about.search(text):
-        return False
-    return STANDS.search(text) is not None or (area.habits and HABITS.search(text) is not None)
 
 
 def _narrowed(asked: Asked, fits: list[Fit]) -> list[Fit]:

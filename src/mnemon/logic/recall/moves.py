@@ -13,7 +13,8 @@ from mnemon.contracts.results import Message
 from mnemon.contracts.turns import Role
 from mnemon.logic.recall.adjudicating import Finding, decided
 from mnemon.logic.recall.asking import Asked
-from mnemon.logic.recall.fitting import Fit, Fits
+from mnemon.logic.recall.fit import Fit
+from mnemon.logic.recall.fitting import Fits
 from mnemon.logic.recall.nearness import by_words, nearness
 from mnemon.logic.recall.tables import TAKEN_BACK, load
 from mnemon.logic.recall.wording import KIN, Needle, query, quoted, relation

@@ -12,9 +12,10 @@ from mnemon.contracts.turns import Role
 from mnemon.logic import dates
 from mnemon.logic.language import language_of
 from mnemon.logic.recall.adjudicating import Finding
-from mnemon.logic.recall.fitting import Fit
+from mnemon.logic.recall.fit import Fit
+from mnemon.logic.recall.meaning import OF_ONESELF, bids
 from mnemon.logic.recall.moves import Case
-from mnemon.logic.recall.reading import OF_ONESELF, Saying, bids
+from mnemon.logic.recall.saying import Saying
 from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
 from mnemon.logic.rules.tables import BOOKS
 
