@@ -313,6 +313,8 @@ class Fits:
             on_it = on_it and self._stands_out(said.message) >= _ALONE  # one character is in many words
         if asked.decides and not on_it and not (asked.still and said.turning):
             return False  # yes or no can only be read from words on the very thing
+        if not self.near and covers == 1.0:
+            return True  # of so few messages none stands out, and the words are all there
         relevant = self._relevance(said, area, covers)
         if area is not None and ((area.single and area is asked.area) or (not asked.needles and not area.needs_name)):
             return relevant >= LINKED
