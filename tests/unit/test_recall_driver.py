@@ -16,6 +16,7 @@ from mnemon.contracts.errors import InvalidArgument, Unavailable
 from mnemon.contracts.recall import Call, Limits, MemoryView, RecallSettings, Recollection, Round, Seen, ToolName
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.embed.hash import HashEmbedder
+from mnemon.logic.recall import recall_flow
 from mnemon.logic.skills import Skill
 from mnemon.pipelines.recall.driving import SPENT, drive
 from mnemon.pipelines.recall.loading import shipped_skill
@@ -61,7 +62,7 @@ def asking(*calls: Call, seen: list[Seen] | None = None) -> Flow:
 
 def test_a_call_has_no_place_for_a_person() -> None:
     assert tuple(TOOLS) == get_args(ToolName)
-    assert {field.name for field in fields(Call)} == {"tool", "arguments", "why"}
+    assert {field.name for field in fields(Call)} == {"tool", "arguments", "why", "ended"}
     for form in TOOLS.values():
         assert not WHOSE & form.model_fields.keys()
     assert list(TOOLS["messages_list"].model_fields) == ["since", "until", "role", "page_size", "cursor"]
@@ -202,3 +203,12 @@ async def test_where_one_tool_fails_the_others_go_on_and_it_is_said(memory: Asyn
     result = await recaller.recall(LIN, "?", RecallSettings(), None, SKILL)
     assert [(d.what, d.why) for d in result.degraded] == [("messages_list", "the index does not answer")]
     assert (result.planner, result.llm_used) == ("rules", None)
+
+
+async def test_rounds_of_the_rules_are_told_as_they_end(memory: AsyncMemory) -> None:
+    bound, told = tools(memory), []
+    flow = recall_flow("我是不是说过我不吃辣？", RecallSettings(), memory.parts.clock.now())
+    made = await drive(flow, bound, RecallSettings(), lambda ended: told.append((ended, bound.calls)))
+    assert tuple(ended for ended, _ in told) == made.trace
+    # When a round is told, no call after it was made yet.
+    assert [calls for _, calls in told] == list(range(1, len(made.trace) + 1))

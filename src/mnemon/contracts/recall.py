@@ -139,11 +139,13 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool to be used now; there is no place in it for whose messages are asked for."""
+    """A tool to be used now; there is no place in it for whose messages are asked for. `ended` is the round that led to
+    it, for whoever is listening."""
 
     tool: ToolName
     arguments: dict[str, Any]
     why: str = ""
+    ended: Round | None = None
 
 
 @dataclass(frozen=True, slots=True)

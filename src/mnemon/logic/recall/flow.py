@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import datetime
 
 from mnemon.contracts.recall import Call, Limits, RecallSettings, Recollection, Round, Seen, Window
@@ -21,19 +22,22 @@ _TELLING = load("telling")
 def recall_flow(question: str, settings: RecallSettings, now: datetime) -> Flow:
     """Observe, reflect, decide, until there is enough, nothing more to gain, or no call left."""
     case = Case(understood(question, settings, now), settings, now)
+    trace: list[Round] = []
     while (move := next_move(case)) is not None:
-        case.take(move, (yield move.call))
-    return _recollection(case)
+        trace += _ended(case, move.call.why)
+        case.take(move, (yield replace(move.call, ended=trace[-1] if trace else None)))
+    trace += _ended(case, _stop(case))
+    return _recollection(case, tuple(trace))
 
 
-def _recollection(case: Case) -> Recollection:
+def _recollection(case: Case, trace: tuple[Round, ...]) -> Recollection:
     limits = _limits(case)
     findings = chosen(case)
     return Recollection(
         view=view(case, findings),
         evidence=evidence(case, findings),
         limits=limits,
-        trace=_trace(case),
+        trace=trace,
         answer=answer(case, findings, limits.time_range, limits.role),
         read=dict(case.read),
     )
@@ -58,26 +62,23 @@ def _limits(case: Case) -> Limits:
     )
 
 
-def _trace(case: Case) -> tuple[Round, ...]:
-    supposed = hypotheses(case.asked)
-    out: list[Round] = []
-    number = 0
-    for place, step in enumerate(case.steps):
-        number += not step.move.goes_on
-        follows = case.steps[place + 1].move.call.why if place + 1 < len(case.steps) else _stop(case)
-        out.append(
-            Round(
-                number=number,
-                hypotheses=supposed,
-                tool=step.move.call.tool,
-                arguments=step.move.call.arguments,
-                why=step.move.call.why,
-                found=len(step.seen.messages),
-                reflection=tuple(_reflection(case, step)),
-                decision=follows,
-            )
+def _ended(case: Case, decision: str) -> list[Round]:
+    """The last step as a round, and what follows from it; none before the first."""
+    if not case.steps:
+        return []
+    step = case.steps[-1]
+    return [
+        Round(
+            number=case.rounds,
+            hypotheses=hypotheses(case.asked),
+            tool=step.move.call.tool,
+            arguments=step.move.call.arguments,
+            why=step.move.call.why,
+            found=len(step.seen.messages),
+            reflection=tuple(_reflection(case, step)),
+            decision=decision,
         )
-    return tuple(out)
+    ]
 
 
 def _stop(case: Case) -> str:

@@ -25,11 +25,14 @@ async def drive(
     flow: Flow, tools: BoundTools, settings: RecallSettings, on_round: OnRound | None = None
 ) -> Recollection:
     """The end of the flow, with what it took. A flow that goes on asking when its calls are used up is told so, as
-    often as it may ask at all; then it is ended, with nothing to say."""
-    refused = 0
+    often as it may ask at all; then it is ended, with nothing to say. Rounds are told as they end."""
+    refused = told = 0
     try:
         call = next(flow)
         while refused < settings.max_calls:
+            if call.ended is not None:
+                tell([call.ended], on_round)
+                told += 1
             if tools.calls < settings.max_calls:
                 seen = await tools.use(call)
             else:
@@ -41,5 +44,5 @@ async def drive(
     else:
         flow.close()
         made = Recollection(MemoryView(), (), Limits(), (), "")
-    tell(made.trace, on_round)
+    tell(made.trace[told:], on_round)
     return replace(made, limits=tools.counted(made.limits, made.trace, refused > 0))
