@@ -24,7 +24,7 @@ from mnemon.contracts.scope import Owner, SessionKey
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "96"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
 SCOPE = Scope.of("t", "u")
 
 
