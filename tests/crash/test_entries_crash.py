@@ -31,7 +31,7 @@ from mnemon.pipelines.entries.projection import DELETED, WRITTEN, entry_in
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "96"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
 SCOPE, STEWARD = Scope.of("t", "u"), Scope.steward_of("t")
 WHO = {"tenant_id": "t", "user_id": "u"}
 ROUNDS = 40

@@ -25,7 +25,7 @@ from mnemon.contracts.jobs import Job, JobKind
 
 pytestmark = pytest.mark.crash
 
-JOBS = 10_000 if os.environ.get("MNEMON_LONG") else 1_000
+JOBS = 10_000 if os.environ.get("MNEMON_LONG") else 800
 KILLS = 50
 CHATS = JOBS // 40
 STEWARD = Scope.steward_of("t")

@@ -26,7 +26,7 @@ from mnemon import AsyncMemory, Config, Scope
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "96"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
 STEWARD = Scope.steward_of("t")
 
 

@@ -24,7 +24,7 @@ SHARES = {
     "graph": 12_000,
     "strategies": 6_000,
     "entries": 4_000,
-    "http": 5_000,
+    "http": 3_000,
 }
 PROMISED = 200_000
 

@@ -33,7 +33,7 @@ from mnemon.surfaces.http.errors import ErrorEnvelope
 from mnemon.surfaces.http.identity import Gatekeeper
 from mnemon.surfaces.http.openapi import OPEN_PATHS
 
-EXAMPLES = 400 if os.environ.get("MNEMON_LONG") else 4
+EXAMPLES = 400 if os.environ.get("MNEMON_LONG") else 2
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

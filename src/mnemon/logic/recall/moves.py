@@ -92,6 +92,9 @@ class Case:
     def spent(self) -> bool:
         return self.calls >= self.settings.max_calls
 
+    def has_made(self, call: Call) -> bool:
+        return any((s.move.call.tool, s.move.call.arguments) == (call.tool, call.arguments) for s in self.steps)
+
     @property
     def topic(self) -> str:
         return self._fits.topic or self.asked.text
@@ -169,7 +172,9 @@ def _search(case: Case) -> Move | None:
         if not _tried(case, tool, steps[-1]):
             return _looking(case, "cover" if case.findings else "wider", tool, steps[-1])
     if 0 < len(case.findings) <= _FEW and "trace" not in made and _traceable(case):
-        return _looking(case, "trace", "semantic_search", steps[-1], words=case.findings[0].lead.message.content)
+        told = _looking(case, "trace", "semantic_search", steps[-1], words=case.findings[0].lead.message.content)
+        if not case.has_made(told.call):
+            return told
     by_meaning = "semantic_search" not in case.broken
     if not case.findings and asked.role is Role.USER and "everyone" not in made and by_meaning:
         return _looking(case, "everyone", "semantic_search", steps[-1], role=None)
