@@ -1,7 +1,7 @@
 """How right `recall` is without a model, and whether it costs more the longer somebody has been talking.
 
-`python benchmarks/recall_agent.py` measures on people nobody tuned by; `--all` adds those used for development, `--dev`
-shows what goes wrong with them; `--quick` leaves out the cost by length.
+`python benchmarks/recall_agent.py` measures on the two test parts (tests/recall/README.md); `--all` adds those used for
+development, `--dev` shows what goes wrong with them; `--quick` leaves out the cost by length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recall without a model against people and questions labelled by hand, measured on those nobody tuned by.
+"""Recall without a model against people and questions labelled by hand, on the parts that are measured.
 
 The figures stand in docs/figures.md; what is held here is a little below them, so that a step back is seen.
 """

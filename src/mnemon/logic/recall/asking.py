@@ -30,7 +30,6 @@ _EDGES: str = _DATA["frame"]["zh_edges"]
 _FRAME_WORDS = frozenset(_DATA["frame"]["zh"]) | frozenset(_DATA["frame"]["en"])
 _FRAME_EN = frozenset(word_number(word) for word in _DATA["frame"]["en"]) | STOP_WORDS
 _WHO_ZH = _FORMS["who_zh"]
-_POSSESSION = re.compile(_DATA["possession"]["marks"], re.IGNORECASE)
 _WINDOW_MARKS = re.compile("|".join(f"(?:{row['marks']})" for row in _DATA["window"]), re.IGNORECASE)
 _KIN_ZH = "|".join(sorted((w for words in KIN.values() for w in words if not w.isascii()), key=len, reverse=True))
 _LONG_KIN_ZH = "|".join(word for word in _KIN_ZH.split("|") if len(word) > 1)
@@ -76,11 +75,6 @@ class Asked:
     @property
     def area(self) -> Area | None:
         return self.areas[0] if self.areas else None
-
-    @property
-    def possession(self) -> bool:
-        """Is asked whether there is such a thing at all?"""
-        return _POSSESSION.search(self.text) is not None
 
     @cached_property
     def of_schedule(self) -> bool:

@@ -65,10 +65,6 @@ class Saying:
     def said_at(self) -> datetime:
         return parse_time(self.message.ts)
 
-    @property
-    def key(self) -> tuple[str, int, int]:
-        return self.message.message_id, self.start, self.end
-
 
 def place(message: Message) -> tuple[datetime, int, str]:
     return parse_time(message.ts), int(message.meta.get("seq", 0)), message.message_id

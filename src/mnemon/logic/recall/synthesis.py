@@ -25,7 +25,7 @@ _MOST_SUPPORT = 3
 _MOST_OF = {"project": 2, "promise": 1}
 _LONGEST = {"zh": 60, "en": 160}
 _MOST_OF_A_MESSAGE = 2
-# So many points were right of people labelled by hand: where area or words leave no doubt what is meant, and else.
+# About so many points were right of the people for development: where area or words leave no doubt, and else.
 _SURE, _LIKELY, _UNCERTAIN = 0.9, 0.7, 0.4
 _NO_DOUBT = 0.8
 _OF_ME = re.compile(r"我|(?:i|my|we)\b", re.IGNORECASE)
