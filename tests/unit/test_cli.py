@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -149,6 +150,7 @@ def test_demo_runs_without_anything(home: Path) -> None:
     shown = run_json(home, "demo")
     assert [s["status"] for s in shown["sessions"]] == ["ok"] * 4
     assert shown["verified"] is True
+    assert shown["same_after_rebuild"] is True
     assert all(shown["answers"][q] for q in ("花生", '"late train"'))
     assert [c["statement"] for s in shown["sessions"] for c in s["superseded"]] == ["林很喜欢吃辣"]
     chat = shown["chat"]
@@ -166,6 +168,14 @@ def test_demo_runs_without_anything(home: Path) -> None:
     assert "林岚2026-02-28才有空" in text
     assert text.count("the same in another group: nothing found") == 3
     assert "the same ids and scores" in " ".join(text.split())
+
+
+def test_a_demo_that_cannot_keep_its_promise_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = itertools.count()
+    monkeypatch.setattr("mnemon.surfaces.cli.demo._scores", lambda bound: {"花生": [("m", next(counted))]})
+    result = run(home, "demo")
+    assert "OTHER ids and scores" in " ".join(result.output.split())
+    assert result.exit_code == 1
 
 
 @pytest.mark.parametrize(

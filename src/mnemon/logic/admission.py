@@ -12,6 +12,7 @@ from mnemon.contracts.entries import Ask, Entry, Vector
 from mnemon.contracts.errors import InvalidArgument, PermissionDenied
 from mnemon.contracts.filters import FIELDS
 from mnemon.contracts.scope import Scope
+from mnemon.logic.exact import units
 
 _ENTRY_FIELDS = {name: kind for name, kind in FIELDS.items() if name not in ("id", "kind")}
 _LARGEST = 1 << 63
@@ -51,10 +52,9 @@ def check_limit(limit: int) -> None:
 
 
 def unit(vector: Vector) -> Vector:
-    """The vector with length one, so that a product is a cosine; one of length zero is like nothing."""
-    plain = np.asarray(vector, dtype=np.float32)
-    length = math.sqrt(float(plain @ plain))
-    return plain / np.float32(length) if length else plain
+    """As `units`, of one."""
+    row: Vector = units(np.asarray(vector, dtype=np.float32)[None])[0]
+    return row
 
 
 def _check_field(entry: Entry, name: str, value: object) -> None:

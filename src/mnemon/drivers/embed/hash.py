@@ -54,10 +54,10 @@ def _vector(text: str) -> Vector:
     for feature, weight in _features(text):
         weights[feature] = weights.get(feature, 0.0) + weight
     vector = _sum(weights)
-    length = float(np.linalg.norm(vector))
+    length = math.hypot(*vector)
     if length < 1e-9:  # no words at all, or words that cancel each other out
         vector = _sum(_NOTHING)
-        length = float(np.linalg.norm(vector))
+        length = math.hypot(*vector)
     return (vector / length).astype(np.float32)
 
 

@@ -249,7 +249,7 @@ class OpenAIEmbedder:
             raise EmbedderFailed(
                 f"an embedding has {vector.size} dimensions instead of {self._dimension}", host=self._url.host
             )
-        length = float(np.linalg.norm(vector))
+        length = math.hypot(*vector)
         if not math.isfinite(length) or length == 0.0:
             raise EmbedderFailed("an embedding is zero or not a number", host=self._url.host)
         return (vector / length).astype(np.float32)

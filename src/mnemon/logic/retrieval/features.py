@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mnemon.contracts.entries import Entry
 from mnemon.logic import dates
+from mnemon.logic.exact import row_sums
 from mnemon.logic.lexical import idf
 from mnemon.logic.memo import remembered
 from mnemon.logic.retrieval.ranking_data import Forms, RankingData
@@ -82,15 +83,14 @@ class Table:
     values: NDArray[np.float64]
 
     def scores(self, weights: dict[str, float]) -> Column:
-        total: Column = self.values @ np.array([weights.get(name, 0.0) for name in FEATURES])
-        return total
+        return row_sums(self.values * [weights.get(name, 0.0) for name in FEATURES])
 
 
 def tabled(asked: Understood, found: Sequence[Candidate], data: RankingData, topk: int = 0) -> Table:
     """Cheap reasons for all; the wording only of those that are best so far, and the rest is left out."""
     columns = _cheap(asked, found)
     cheap = np.stack([columns[name] for name in _CHEAP], axis=1)
-    so_far = cheap @ np.array([data.weights.get(name, 0.0) for name in _CHEAP])
+    so_far = row_sums(cheap * [data.weights.get(name, 0.0) for name in _CHEAP])
     order = np.argsort(-so_far, kind="stable")[: max(data.pool.second_look, 2 * topk)]
     kept = tuple(found[i] for i in order)
     close = _close(asked, kept, data.forms, cheap[order])
@@ -215,7 +215,8 @@ class _Coverage:
         if not len(self._weights):
             return np.zeros(len(self._held))
         where = np.stack([widened(column) for column in self._held.T], axis=1)
-        return np.asarray(where @ self._weights / self._weights.sum())
+        covered: Column = row_sums(where * self._weights) / self._weights.sum()
+        return covered
 
 
 def _scores(candidate: Candidate) -> tuple[float, float, float]:

@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
+from mnemon.contracts.reports import VerifyReport
 from mnemon.contracts.results import SessionWriteResult
 from mnemon.engine.sync import BoundMemory, Memory
 from mnemon.surfaces.cli.demo_chat import remember_group
@@ -57,23 +58,30 @@ def demo(place: Place) -> None:
             _show_files(memory)
         chat = remember_group(memory, TENANT, place.as_json) if config.cognitive.enabled else None
         proof = memory.verify()
-        if place.as_json:
-            shown = {"sessions": results, "answers": answers, "chat": chat, "verified": proof.ok, "turns": proof.turns}
-            print_json(shown)
-            return
-        console.print(Rule("proof"))
-        console.print(
-            f"verify: {proof.turns} turns, {proof.claims} claims, {proof.nodes} memories, {proof.bytes:,} bytes, "
-            f"{len(proof.defects)} defects; every quote stands where it says",
-            highlight=False,
-        )
         rebuilt = memory.rebuild()
         same = _scores(bound) == answers
-        console.print(
-            f"rebuild: the index made anew from the archive in {rebuilt.seconds:.1f} s; "
-            f"the same questions give {'the same' if same else 'OTHER'} ids and scores",
-            highlight=False,
-        )
+        if place.as_json:
+            shown = {"sessions": results, "answers": answers, "chat": chat, "verified": proof.ok, "turns": proof.turns}
+            print_json({**shown, "same_after_rebuild": same})
+        else:
+            _show_proof(proof, rebuilt.seconds, same)
+    if not (proof.ok and same):
+        raise click.exceptions.Exit(1)
+
+
+def _show_proof(proof: VerifyReport, rebuilt_s: float, same: bool) -> None:
+    console.print(Rule("proof"))
+    told = "every quote stands where it says" if proof.ok else "NOT every quote stands where it says"
+    console.print(
+        f"verify: {proof.turns} turns, {proof.claims} claims, {proof.nodes} memories, {proof.bytes:,} bytes, "
+        f"{len(proof.defects)} defects; {told}",
+        highlight=False,
+    )
+    console.print(
+        f"rebuild: the index made anew from the archive in {rebuilt_s:.1f} s; "
+        f"the same questions give {'the same' if same else 'OTHER'} ids and scores",
+        highlight=False,
+    )
 
 
 def _remember(memory: Memory, name: str, quiet: bool) -> SessionWriteResult:

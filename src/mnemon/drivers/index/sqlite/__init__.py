@@ -35,7 +35,8 @@ from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
 from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, scrub, transaction
-from mnemon.logic.admission import check_ask, check_entries, check_limit, refused, unit
+from mnemon.logic.admission import check_ask, check_entries, check_limit, refused
+from mnemon.logic.exact import direction
 from mnemon.logic.filtering import split_kinds
 from mnemon.logic.lexical import Query, parse
 from mnemon.logic.listing import Place, cursor_after, order_of, place_of
@@ -382,7 +383,7 @@ class SqliteIndex:
         if ask.vector is None:
             raise Internal("a search without a question")
         self._check_model()
-        return ranking.by_vector(segments, unit(ask.vector))
+        return ranking.by_vector(segments, direction(ask.vector))
 
     def _rank(self, scope: Scope, ask: Ask, query: Query | None, rest: Where, segments: list[Segment]) -> list[Hit]:
         scores = self._scores(ask, query, segments)
@@ -400,7 +401,7 @@ class SqliteIndex:
         condition, values = self._condition(scope, where)
         rows = self._reader.execute(f"SELECT e.row FROM entry e WHERE {condition}", values).fetchall()
         passing = np.fromiter((r for (r,) in rows), dtype=np.int64, count=len(rows))
-        for segment, score in zip(segments, scores, strict=True):
+        for segment, score in zip(segments, scores.columns, strict=True):
             score[~np.isin(segment.rows, passing)] = -np.inf
 
     def _walk(self, rest: Where, segments: list[Segment], scores: ranking.Scores, ask: Ask) -> list[ranking.Found]:

@@ -13,6 +13,7 @@ import numpy as np
 from mnemon.contracts.entries import Entry
 from mnemon.contracts.filters import FIELDS
 from mnemon.drivers.index.sqlite.filters import COLUMNS, LISTS
+from mnemon.logic.exact import units
 from mnemon.logic.text import terms
 
 INSERT_ENTRY = (
@@ -68,9 +69,7 @@ def _packed_vectors(entries: Sequence[Entry]) -> list[bytes | None]:
     given = [e.vector for e in entries if e.vector is not None]
     if not given:
         return [None] * len(entries)
-    matrix = np.stack(given).astype(np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
-    small = (matrix / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float16)
+    small = units(np.stack(given).astype(np.float32)).astype(np.float16)
     rows = iter(small)
     return [None if e.vector is None else next(rows).tobytes() for e in entries]
 

@@ -7,12 +7,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemon.contracts.entries import Entry, Vector
+from mnemon.contracts.entries import Entry
 from mnemon.logic import lexical
+from mnemon.logic.exact import Direction, Numbers
 from mnemon.logic.lexical import AllOf, AnyOf, Leaf, Query
 from mnemon.logic.text import PAIR_BIT
 
 Mask = NDArray[np.bool_]
+
+_EXACT_ROWS = 256
+"""So few rows are kept as float64, twice the size: one exact product then costs less than a rough one and a second
+look at the best."""
+_ROUNDING = 2.0**-24
+"""Of one step in float32, relative to a sum of products of two vectors of length one."""
 
 
 @dataclass(slots=True)
@@ -21,7 +28,8 @@ class Segment:
 
     rows: NDArray[np.int64]
     ids: list[str]
-    matrix: Vector
+    matrix: NDArray[np.float32 | np.float64]
+    is_exact: bool  # float64, in which products with a question need no rounding
     dense_at: NDArray[np.int64] | None  # positions of the rows that have a vector; None: all of them
     grams: NDArray[np.uint64]  # sorted, each once
     starts: NDArray[np.int64]
@@ -42,13 +50,26 @@ class Segment:
 
     # --- vectors
 
-    def similarities(self, vector: Vector) -> NDArray[np.float32]:
-        """Cosine for every position; -inf where a row has no vector."""
+    def cosines(self, question: Direction) -> Numbers:
+        """For every position, `doubt` more or less; -inf where there is no vector."""
+        found: Numbers = self.matrix.dot(question.whole if self.is_exact else question.whole.astype(np.float32))
+        found = found / question.length
         if self.dense_at is None:
-            return np.asarray(self.matrix @ vector, dtype=np.float32)
-        scores = np.full(self.count, -np.inf, dtype=np.float32)
-        scores[self.dense_at] = self.matrix @ vector
+            return found
+        scores = np.full(self.count, -np.inf)
+        scores[self.dense_at] = found
         return scores
+
+    @property
+    def doubt(self) -> float:
+        """Rounded at every step, in any order; a little to spare for lengths that are not quite one."""
+        return 0.0 if self.is_exact else 1.01 * (self.matrix.shape[1] + 2) * _ROUNDING
+
+    def exact_cosines(self, question: Direction, at: NDArray[np.int64]) -> Numbers:
+        """At positions that have a vector, whatever other positions there are."""
+        rows = at if self.dense_at is None else self.dense_at.searchsorted(at)
+        cosines: Numbers = self.matrix[rows].astype(np.float64).dot(question.whole) / question.length
+        return cosines
 
     # --- words
 
@@ -95,12 +116,16 @@ def build(rows: list[int], ids: list[str], terms: list[bytes], vectors: list[byt
     """A segment from what the database holds: terms as 64-bit numbers, vectors as 16-bit floats."""
     present = [i for i, v in enumerate(vectors) if v is not None]
     packed = b"".join(v for v in vectors if v is not None)
-    matrix = np.frombuffer(packed, dtype=np.float16).reshape(-1, dimension).astype(np.float32)
+    stored = np.frombuffer(packed, dtype=np.float16).reshape(-1, dimension)
+    is_exact = len(stored) <= _EXACT_ROWS
+    matrix: NDArray[np.float32 | np.float64] = stored.astype(np.float64) if is_exact else stored.astype(np.float32)
     dense_at = None if len(present) == len(rows) else np.array(present, dtype=np.int64)
     numbers = np.frombuffer(b"".join(terms), dtype=np.uint64)
     sizes = np.fromiter((len(t) // 8 for t in terms), dtype=np.int64, count=len(terms))
     inverted = _invert(numbers, sizes)
-    return Segment(np.array(rows, dtype=np.int64), ids, matrix, dense_at, *inverted, numbers, np.cumsum(sizes))
+    return Segment(
+        np.array(rows, dtype=np.int64), ids, matrix, is_exact, dense_at, *inverted, numbers, np.cumsum(sizes)
+    )
 
 
 def _invert(
