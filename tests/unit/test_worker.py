@@ -230,7 +230,9 @@ async def test_whoever_counts_hears_how_each_try_ended(queue: FsQueue, clock: Fi
             raise InvalidArgument("no chat")
 
     settled: list[Settled] = []
-    await Worker(queue, does(work), "w", concurrency=1, on_settled=settled.append).run_once()
+    worker = Worker(queue, does(work), "w", concurrency=1, on_settled=settled.append)
+    while (await worker.run_once()).claimed:
+        pass
     good, bad = settled
     assert (good.job_id, good.kind, good.tenant_id, good.outcome) == ("good", JobKind.INDEX, "t7", "done")
     assert (good.attempts, good.waited_s, good.error) == (0, 40.0, None)

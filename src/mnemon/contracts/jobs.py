@@ -7,10 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-MAX_LOST = 10
-
-
-Outcome = Literal["done", "retry", "failed"]
+Outcome = Literal["done", "retry", "waits", "failed"]
+# What a job may have to wait for.
+Awaited = Literal["", "model"]
 
 
 class JobKind(StrEnum):
@@ -32,8 +31,9 @@ class JobStatus(StrEnum):
 class Job:
     """`lane` keeps order: jobs of one lane are claimed one after another, in the order they were put.
 
-    `attempts` counts tries that went wrong, `lost` workers that died with the job in hand: most of those deaths are
-    not the job's doing, so it survives more of them (`MAX_LOST`).
+    `attempts` counts tries that went wrong, `lost` workers that died with the job in hand. A death makes no job fail,
+    for who is to blame cannot be known: such a job is next given out alone, and later and later if that ends the same
+    way. `awaits` is what it cannot go on without; only who offers it is given the job.
     """
 
     job_id: str
@@ -50,17 +50,21 @@ class Job:
     claimed_by: str | None = None
     lease_until: datetime | None = None
     error: str | None = None
+    awaits: Awaited = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """`set_aside`: failed jobs beyond those the queue keeps at hand; whole, but out of the way."""
+    """`set_aside`: failed jobs beyond those the queue keeps at hand; whole, but out of the way. Of the pending ones,
+    `awaiting_model` wait until somebody comes with a language model, and with `suspected` a worker has died."""
 
     pending: int
     claimed: int
     failed: int
     oldest_pending_at: datetime | None = None
     set_aside: int = 0
+    awaiting_model: int = 0
+    suspected: int = 0
 
 
 @dataclass(frozen=True, slots=True)

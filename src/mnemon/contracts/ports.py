@@ -11,7 +11,7 @@ from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
 from mnemon.contracts.graph import GraphAsk, GraphEdge, GraphItem, GraphPage, Saying
-from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
+from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
@@ -110,9 +110,15 @@ class Queue(Holds, Protocol):
         limit: int = 100,
         lease: timedelta = timedelta(minutes=5),
         kinds: Collection[JobKind] | None = None,
+        offers: Collection[str] = (),
     ) -> list[Job]:
         """Take the oldest jobs that are due, at most one a lane; nobody else gets them while the lease lasts. Jobs of
-        other `kinds` wait on, and so does what comes after them in their lane."""
+        other `kinds`, and those that await what the worker does not offer, wait on, and so does what comes after them
+        in their lane. A job with which a worker has died comes alone."""
+        ...
+
+    async def wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta = timedelta(0)) -> Job:
+        """A claimed job back to pending until somebody claims who offers what it awaits; that is no failure."""
         ...
 
     async def recover(self) -> int:

@@ -154,7 +154,7 @@ class Cognition(OpenMemory):
         say of them, and a turn that claims to have done something is kept though `message_sent` is False. The same
         `request_id` and `end_seq` are the same turn, however often it is told."""
         checked_id("tenant_id", tenant_id)
-        parts = self._open()
+        parts = self._at_work()
         deprecated: tuple[str, ...] = ()
         if summary is not None:
             deprecated = (DEPRECATED,)

@@ -74,7 +74,7 @@ class Knowledge(OpenMemory):
     ) -> Node:
         """Give a memory another name on its shelf; its claims and its index follow."""
         scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
-        return await self._open().nodes.move(scope, _node_key(tenant_id, user_id, group_id, uri), name)
+        return await self._at_work().nodes.move(scope, _node_key(tenant_id, user_id, group_id, uri), name)
 
     # --- claims
 
@@ -192,7 +192,7 @@ class Knowledge(OpenMemory):
     ) -> ForgetReceipt:
         """Erase a claim (with the words it cites, unless `words=False`), a session, a person, or, with
         `everything=True` and no user, a whole tenant. The receipt says what went and what, if anything, is left."""
-        parts = self._open()
+        parts = self._at_work()
         checked_id("tenant_id", tenant_id)
         target = self._target(user_id, session_id, claim_id, group_id, words, everything)
         return await parts.forgetter.forget(tenant_id, target)

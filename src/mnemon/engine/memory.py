@@ -103,7 +103,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
             wait=wait,
             agent_id=agent_id or DEFAULT_AGENT,
         )
-        parts = self._open()
+        parts = self._at_work()
         asker = self._asker(llm, llm_policy) if extract else None
         if parts.service is not None and wait == "archived" and asker is not None:
             raise InvalidArgument(
@@ -152,7 +152,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
             if turns is not None or raw is not None:
                 raise InvalidArgument("give either messages, turns or raw", field="messages")
             raw, input_format = [dict(m) for m in messages], InputFormat.OPENAI_MESSAGES
-        parts = self._open()
+        parts = self._at_work()
         chosen = options or CommitOptions()
         config = parts.config.commit
         chosen = replace(

@@ -76,12 +76,23 @@ class OpenMemory:
             min(LOOK_EVERY_S, settings.governance.sweep_interval_seconds),
             settings.cognitive.historian.concurrency,
             parts.watch.settled,
+            parts.offers,
         )
 
     def _open(self) -> Parts:
+        """For whoever looks: reading takes up no work."""
         if self._closed:
             raise InvalidArgument("this memory is closed", field="memory")
-        parts = self._parts
+        return self._parts
+
+    async def start_worker(self) -> None:
+        """Do jobs in the background from now on, and not only from the first write: for a process that is there to
+        work, such as a service. Nothing happens where `background_worker` is off."""
+        self._at_work()
+
+    def _at_work(self) -> Parts:
+        """For whoever leaves work behind: somebody is there to do it."""
+        parts = self._open()
         if self._working is None and parts.config.background_worker and not self._for_rebuild:
             self._worker = self._make_worker()
             pause = min(parts.config.poll_interval_seconds, parts.config.cognitive.historian.poll_interval_seconds)

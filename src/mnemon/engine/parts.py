@@ -100,6 +100,10 @@ class Parts:
             JobKind.MOVE: self.nodes.carry_out,
         }
 
+    def offers(self) -> tuple[str, ...]:
+        """What jobs wait for and this memory has: a model of its own, or one that a caller lent."""
+        return ("model",) if self.writer.lent or self.asker() is not None else ()
+
     async def _index(self, job: Job) -> None:
         if is_about_a_node(job):
             await self.replicas.index_node(node_of(job))

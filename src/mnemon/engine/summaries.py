@@ -75,7 +75,7 @@ class Summaries(Cognition):
         that name none; `chats` gives the ids of chats a file knows only by name. `at` is the time of rows without one,
         else that of the file. A row that cannot be taken over is left out, and the result says why. A dry run tells
         what would be done, and does nothing."""
-        parts = self._open()
+        parts = self._at_work()
         zone = parts.config.cognitive.historian.timezone
         now = parts.clock.now()
         plan = await asyncio.to_thread(migration, source, tenant_id, user_id, group_id, chats, at, now, zone)

@@ -265,6 +265,7 @@ class Memory:
     export = _door(AsyncMemory.export)
     import_archive = _door(AsyncMemory.import_archive)
     run_jobs = _door(AsyncMemory.run_jobs)
+    start_worker = _door(AsyncMemory.start_worker)
     jobs = _door(AsyncMemory.jobs)
     job = _door(AsyncMemory.job)
     job_stats = _door(AsyncMemory.job_stats)

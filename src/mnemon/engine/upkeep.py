@@ -17,6 +17,7 @@ from mnemon.contracts.results import ExportResult, ImportResult, RebuildResult, 
 from mnemon.contracts.scope import Owner, Scope, checked_id
 from mnemon.engine.addressing import one_of
 from mnemon.engine.opened import OpenMemory
+from mnemon.logic.jobs import held_up
 from mnemon.pipelines.ask import Rules
 from mnemon.pipelines.govern import mending, moving, proof
 from mnemon.pipelines.graph.rebuild import rebuild_graph
@@ -128,6 +129,7 @@ class Upkeep(OpenMemory):
                 sessions += 1
                 turns += record.turn_count
         info = await parts.index.info()
+        queue = await parts.queue.stats()
         return Status(
             home=str(parts.home),
             tenants=len(tenants),
@@ -140,9 +142,9 @@ class Upkeep(OpenMemory):
             index_model=info.model,
             embedder=parts.embedder.model,
             semantic=parts.embedder.semantic,
-            queue=await parts.queue.stats(),
+            queue=queue,
             building=info.building,
-            warnings=parts.warnings,
+            warnings=(*parts.warnings, *held_up(queue)),
             historian=await self._historian(tenant_id, tenants),
         )
 

@@ -17,11 +17,13 @@ from mnemon.contracts.errors import (
     SpanMismatch,
     VersionConflict,
 )
-from mnemon.contracts.jobs import MAX_LOST, Job, JobKind, JobStatus
+from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 
 DEFAULT_LEASE = timedelta(minutes=5)
 WORKER_LOST = "the worker died or let its lease run out"
 FAILED_KEPT = 10_000
+# A job whose workers die goes on being tried, but not so often that nothing else gets done.
+LOST_CAP_S = 3600.0
 
 _HOPELESS = (InvalidArgument, Conflict, PermissionDenied, NotFound, SpanMismatch)
 
@@ -72,18 +74,26 @@ def failed(job: Job, error: str, *, retryable: bool, now: datetime, backoff: Bac
     return replace(gone, status=JobStatus.PENDING, not_before=now + backoff.delay(job.job_id, attempts))
 
 
-def abandoned(job: Job) -> Job:
-    """A claimed job without a living worker. The loss counts, so a job that kills its workers ends in failed."""
+def abandoned(job: Job, now: datetime, backoff: Backoff) -> Job:
+    """A claimed job without a living worker: back to the others, and from the second death on, when it was the only
+    one in hand, after a growing delay. It never fails of it: what killed the worker may have been anything."""
     lost = job.lost + 1
-    return replace(
-        job,
-        status=JobStatus.FAILED if lost > MAX_LOST else JobStatus.PENDING,
-        lost=lost,
-        error=WORKER_LOST,
-        claimed_by=None,
-        lease_until=None,
-        not_before=None,
-    )
+    delay = replace(backoff, cap_s=LOST_CAP_S).delay(job.job_id, lost - 1) if lost > 1 else timedelta(0)
+    return replace(released(job), lost=lost, error=WORKER_LOST, not_before=now + delay if delay else None)
+
+
+def waiting(job: Job, why: str, awaits: Awaited, until: datetime | None) -> Job:
+    """Put back because something is missing that it cannot go on without: no try is counted. `until` is for who has
+    what it awaits and cannot serve this one."""
+    return replace(released(job), awaits=awaits, error=why, not_before=until)
+
+
+def together(due: Sequence[Job]) -> list[Job]:
+    """Which of those that are due, in their order, are given out at once: the first by itself if a worker has died
+    with it, so that the next death tells who is to blame; else all with which nobody has."""
+    if due and due[0].lost:
+        return [due[0]]
+    return [job for job in due if not job.lost]
 
 
 def released(job: Job) -> Job:
@@ -97,6 +107,7 @@ def restarted(job: Job) -> Job:
         status=JobStatus.PENDING,
         attempts=0,
         lost=0,
+        awaits="",
         error=None,
         claimed_by=None,
         lease_until=None,
@@ -114,6 +125,21 @@ def waited(job: Job, lease: timedelta) -> timedelta:
     if job.created_at is None or job.lease_until is None:
         return timedelta(0)
     return job.lease_until - lease - job.created_at
+
+
+def held_up(stats: QueueStats) -> tuple[str, ...]:
+    """What somebody should know of what waits and will not be done by waiting alone."""
+    told = []
+    if stats.awaiting_model:
+        told.append(
+            f"{stats.awaiting_model} jobs wait for a language model: their words are kept and found; memories are made "
+            "of them once a worker has a model (`mnemon worker --llm …`, or a memory opened with llm=…)"
+        )
+    if stats.suspected:
+        told.append(f"with {stats.suspected} jobs in hand a worker has died: they are tried again, one at a time")
+    if stats.failed:
+        told.append(f"{stats.failed} jobs failed: `mnemon jobs list --status failed` says why, `mnemon repair` retries")
+    return tuple(told)
 
 
 def matches(job: Job, tenant_id: str, payload: dict[str, Any]) -> bool:

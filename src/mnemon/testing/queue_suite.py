@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mnemon.contracts.errors import InvalidArgument, NotFound
-from mnemon.contracts.jobs import MAX_LOST, Job, JobKind, JobStatus
+from mnemon.contracts.jobs import Job, JobKind, JobStatus
 from mnemon.contracts.ports import Queue
 from mnemon.drivers.liveness import is_dead, worker_id
 from mnemon.testing.clock import FixedClock
@@ -293,19 +293,59 @@ class QueueContract:
         assert ids(await queue.list(JobStatus.PENDING)) == ["a"]
         await queue.close()
 
-    async def test_a_job_that_kills_its_workers_ends_in_failed(
+    async def test_a_job_that_kills_its_workers_takes_no_other_with_it_and_is_tried_more_and_more_rarely(
         self, queue_factory: QueueFactory, clock: FixedClock
     ) -> None:
         queue = queue_factory()
-        await queue.put([job("poison")])
-        for _ in range(MAX_LOST + 1):
-            assert ids(await queue.claim("w", lease=timedelta(seconds=1))) == ["poison"]
+        await queue.put([job(name) for name in ("a", "poison", "b")])
+        deaths, gaps, died_at = 0, [], clock.now()
+        while deaths < 20:
+            claimed = ids(await queue.claim("w", limit=2, lease=timedelta(seconds=1)))
+            if deaths:
+                assert len(claimed) < 2 or "poison" not in claimed, "whoever died with a worker comes alone"
+            if "poison" not in claimed:
+                for name in claimed:
+                    await queue.done(name)
+                clock.tick(seconds=0 if claimed else 1)
+                continue
+            if deaths:
+                gaps.append((clock.now() - died_at).total_seconds())
             clock.tick(seconds=2)
-            assert await queue.recover() == 1
-        assert await queue.claim("w") == []
-        (dead,) = await queue.list(JobStatus.FAILED)
-        assert (dead.attempts, dead.lost) == (0, MAX_LOST + 1)
-        assert dead.error
+            assert await queue.recover() == len(claimed)
+            deaths, died_at = deaths + 1, clock.now()
+            if deaths < 3:
+                await queue.put([job(f"later {deaths}")])
+        (left,) = await queue.list()
+        assert (left.job_id, left.status, left.attempts, left.lost) == ("poison", JobStatus.PENDING, 0, 20)
+        assert left.error
+        assert gaps[0] <= 1
+        assert 1800 < gaps[-1] <= 3601, "at most once an hour in the end, and never given up"
+        assert (await queue.stats()).suspected == 1
+        await queue.close()
+
+    async def test_what_awaits_a_model_waits_for_somebody_who_has_one(
+        self, queue_factory: QueueFactory, clock: FixedClock
+    ) -> None:
+        queue = queue_factory()
+        await queue.put([job("a"), job("b")])
+        for _ in range(2):
+            assert "a" in ids(await queue.claim("poor", limit=2))
+            waits = await queue.wait("a", "no model", "model")
+            assert (waits.status, waits.attempts, waits.awaits, waits.error) == (
+                JobStatus.PENDING, 0, "model", "no model",
+            )  # fmt: skip
+            assert (await queue.stats()).awaiting_model == 1
+            await queue.done("b")
+            assert await queue.claim("poor") == []
+            assert ids(await queue.claim("rich", offers=("model",))) == ["a"]
+            await queue.wait("a", "not this one", "model", timedelta(seconds=30))
+            assert await queue.claim("rich", offers=("model",)) == []
+            clock.tick(seconds=31)
+            assert ids(await queue.claim("rich", offers=("model",))) == ["a"]
+            await queue.release("a")
+            assert await queue.take(job("a"), "foreground"), "somebody who calls again takes it over"
+            await queue.release("a")
+            assert (await queue.stats()).awaiting_model == 0
         await queue.close()
 
     async def test_put_as_claimed(self, queue_factory: QueueFactory, clock: FixedClock) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.contracts.errors import Busy, NotFound, Unavailable
-from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
+from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.ports import Clock
 from mnemon.drivers.liveness import is_dead
 from mnemon.drivers.sqlite_file import BUSY_S, open_file
@@ -66,6 +66,9 @@ ON CONFLICT (job_id) DO NOTHING
 """
 
 _OF_KIND = "(:kinds IS NULL OR json_extract(body, '$.kind') IN (SELECT value FROM json_each(:kinds)))"
+_CAN_BE_DONE = (
+    """coalesce(json_extract(body, '$.awaits'), '') IN (SELECT '' UNION SELECT value FROM json_each(:offers))"""
+)
 _LANE_IS_FREE = """NOT EXISTS (
     SELECT 1 FROM jobs AS taken WHERE taken.lane = job.lane AND taken.lane <> '' AND taken.status = 'claimed')"""
 
@@ -83,12 +86,12 @@ heads (number) AS (
     FROM lanes WHERE lane IS NOT NULL),
 free (number) AS (
     SELECT number FROM jobs INDEXED BY jobs_without_lane
-    WHERE lane = '' AND status = 'pending' AND due <= :now AND {_OF_KIND}
+    WHERE lane = '' AND status = 'pending' AND due <= :now AND {_OF_KIND} AND {_CAN_BE_DONE}
     ORDER BY number LIMIT :limit)
 SELECT number FROM free
 UNION ALL
 SELECT number FROM heads JOIN jobs AS job USING (number)
-WHERE status = 'pending' AND due <= :now AND {_OF_KIND} AND {_LANE_IS_FREE}
+WHERE status = 'pending' AND due <= :now AND {_OF_KIND} AND {_CAN_BE_DONE} AND {_LANE_IS_FREE}
 ORDER BY number LIMIT :limit
 """
 STILL_DUE = f"""
@@ -110,6 +113,10 @@ ORDER BY number LIMIT :limit
 CLAIMED = "SELECT body FROM jobs WHERE status = 'claimed' ORDER BY number"
 OF_TENANT = "SELECT body FROM jobs WHERE tenant = ?"
 COUNT = "SELECT status, count(*) FROM jobs GROUP BY status"
+HELD_UP = """
+SELECT coalesce(sum(json_extract(body, '$.awaits') = 'model'), 0), coalesce(sum(json_extract(body, '$.lost') > 0), 0)
+FROM jobs WHERE status = 'pending'
+"""
 FAILED = "SELECT count(*) FROM jobs WHERE status = 'failed'"
 SET_ASIDE = """
 INSERT INTO set_aside (number, tenant, body)
@@ -180,8 +187,9 @@ class SqliteQueue:
         limit: int = 100,
         lease: timedelta = rules.DEFAULT_LEASE,
         kinds: Collection[JobKind] | None = None,
+        offers: Collection[str] = (),
     ) -> Jobs:
-        return await asyncio.to_thread(self._claim, worker, limit, lease, kinds)
+        return await asyncio.to_thread(self._claim, worker, limit, lease, kinds, offers)
 
     async def take(self, job: Job, worker: str, lease: timedelta = rules.DEFAULT_LEASE) -> bool:
         return await asyncio.to_thread(self._take, rules.arrived(job, self._clock.now(), worker, lease))
@@ -197,6 +205,9 @@ class SqliteQueue:
 
     async def release(self, job_id: str) -> None:
         await asyncio.to_thread(self._release, job_id)
+
+    async def wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta = timedelta(0)) -> Job:
+        return await asyncio.to_thread(self._wait, job_id, why, awaits, pause)
 
     async def recover(self) -> int:
         return await asyncio.to_thread(self._recover)
@@ -246,14 +257,18 @@ class SqliteQueue:
                 self._put_one(job)
             return True
 
-    def _claim(self, worker: str, limit: int, lease: timedelta, kinds: Collection[JobKind] | None) -> Jobs:
+    def _claim(
+        self, worker: str, limit: int, lease: timedelta, kinds: Collection[JobKind] | None, offers: Collection[str]
+    ) -> Jobs:
         now = self._clock.now()
-        values = {"now": _micros(now), "kinds": _listed(kinds), "limit": max(limit, 0)}
+        offered = json.dumps(list(offers))
+        values = {"now": _micros(now), "kinds": _listed(kinds), "limit": max(limit, 0), "offers": offered}
         while found := self._find(values):
             with self._transaction("claim"):
                 still_due = {"found": json.dumps(found), "now": values["now"]}
                 rows = self._db.execute(STILL_DUE, still_due).fetchall()
-                taken = [rules.claimed(rules.from_json(body), worker, now + lease) for (body,) in rows]
+                due = rules.together([rules.from_json(body) for (body,) in rows])
+                taken = [rules.claimed(job, worker, now + lease) for job in due]
                 for job in taken:
                     self._store(job)
             if taken:
@@ -302,12 +317,19 @@ class SqliteQueue:
             if row and (job := rules.from_json(row[0])).status is JobStatus.CLAIMED:
                 self._store(rules.released(job))
 
+    def _wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta) -> Job:
+        with self._transaction("wait"):
+            job = self._must_find(job_id)
+            if job.status is not JobStatus.CLAIMED:
+                return job
+            return self._store(rules.waiting(job, why, awaits, self._clock.now() + pause if pause else None))
+
     def _recover(self) -> int:
         with self._transaction("recover"):
             claimed = [rules.from_json(body) for (body,) in self._db.execute(CLAIMED)]
             lost = [job for job in claimed if self._is_abandoned(job)]
             for job in lost:
-                self._store(rules.abandoned(job))
+                self._store(rules.abandoned(job, self._clock.now(), self._backoff))
             return len(lost)
 
     def _retry(self, job_id: str) -> Job:
@@ -330,12 +352,15 @@ class SqliteQueue:
             counts = dict(self._db.execute(COUNT).fetchall())
             oldest = self._db.execute(OLDEST).fetchone()
             (aside,) = self._db.execute(COUNT_ASIDE).fetchone()
+            awaiting, suspected = self._db.execute(HELD_UP).fetchone()
         return QueueStats(
             pending=counts.get("pending", 0),
             claimed=counts.get("claimed", 0),
             failed=counts.get("failed", 0),
             oldest_pending_at=rules.from_json(oldest[0]).created_at if oldest else None,
             set_aside=aside,
+            awaiting_model=awaiting,
+            suspected=suspected,
         )
 
     def _close(self) -> None:

@@ -57,7 +57,7 @@ class Watch:
         if job.kind is not JobKind.END:
             return
         self._check_age(job.waited_s)
-        if job.outcome != "retry":
+        if job.outcome in ("done", "failed"):
             self._latest.append(job.outcome == "done")
             self._check_rate()
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
-from mnemon.contracts.errors import MnemonError, NotFound, Unavailable
+from mnemon.contracts.errors import MnemonError, ModelNotConfigured, NotFound, Unavailable
 from mnemon.contracts.jobs import Job, JobKind, JobStatus, Outcome, Settled
 from mnemon.contracts.ports import Holds, Queue
 from mnemon.contracts.reports import IndexBatchResult
 from mnemon.logic import jobs as rules
 
 LEASE = timedelta(minutes=5)
-# Few at a time: what a worker holds when it dies has to wait for somebody to notice.
-CLAIM_LIMIT = 10
 CONCURRENCY = 4
+# How long a job waits that a worker could not do although it has a model: the model was lent for other jobs.
+_NOT_MINE = timedelta(seconds=30)
 # How long to wait before trying once more to write down what came of a job.
 _PAUSES_S = (0.02, 0.1, 0.5, 2.0)
 
@@ -54,8 +54,11 @@ async def lease_kept(queue: Holds, worker: str, job_ids: Iterable[str]) -> Async
 class Worker:
     """Does jobs of the kinds it has handlers for, `concurrency` at a time; others wait for somebody who has.
 
-    The queue gives out one job a lane, so what is done side by side is never of one lane. `tend` is done now and then
-    when there is nothing else to do. `on_settled` hears how each try ended.
+    The queue gives out one job a lane, so what is done side by side is never of one lane. Nothing is claimed before
+    there is a hand free for it, and while a job is done with which a worker has died nothing else is begun: so what a
+    dead worker held is what it was doing. `offers` says what this worker has that jobs wait for; one that lacks it
+    waits and has not failed. `tend` is done now and then when there is nothing else to do. `on_settled` hears how each
+    try ended.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Worker:
         tend_every_s: float = 3600.0,
         concurrency: int = CONCURRENCY,
         on_settled: Callable[[Settled], None] | None = None,
+        offers: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._queue = queue
         self._handlers = handlers
@@ -75,29 +79,27 @@ class Worker:
         self._tended = time.monotonic()
         self._concurrency = concurrency
         self._on_settled = on_settled
+        self._offers = offers
         self.name = name
         self._stopping = asyncio.Event()
         self._woken = asyncio.Event()
 
-    async def run_once(self, limit: int = CLAIM_LIMIT) -> IndexBatchResult:
-        """One round over what is due."""
-        jobs = await self._claim(limit)
-        hands = asyncio.Semaphore(self._concurrency)
-
-        async def do(job: Job) -> bool:
-            async with hands:
-                return await self._do(job, held)
-
+    async def run_once(self) -> IndexBatchResult:
+        """One round over what is due: as many jobs as there are hands. One that waits counts as neither done nor
+        failed."""
+        jobs = await self._claim(self._concurrency)
         async with lease_kept(self._queue, self.name, [job.job_id for job in jobs]) as held:
-            results = await asyncio.gather(*map(do, jobs))
-        return IndexBatchResult(len(jobs), sum(results), len(results) - sum(results))
+            results = await asyncio.gather(*(self._do(job, held) for job in jobs))
+        done, waits = results.count("done"), results.count("waits")
+        return IndexBatchResult(len(jobs), done, len(jobs) - done - waits)
 
     async def run(self, poll_s: float = 1.0) -> None:
         """Until `stop`: finish what is under way, then leave. Jobs of dead workers are taken over, at once and later.
         Whenever a hand is free it takes the next job; a long one keeps only its own lane waiting."""
-        under_way: set[asyncio.Task[bool]] = set()
+        under_way: set[asyncio.Task[Outcome]] = set()
+        alone = False
 
-        def free_hand(task: asyncio.Task[bool]) -> None:
+        def free_hand(task: asyncio.Task[Outcome]) -> None:
             under_way.discard(task)
             self.wake()
 
@@ -105,8 +107,10 @@ class Worker:
             await self._recover()
             while not self._stopping.is_set():
                 self._woken.clear()
-                jobs = await self._claim_if_it_answers(self._concurrency - len(under_way))
+                alone = alone and bool(under_way)
+                jobs = [] if alone else await self._claim_if_it_answers(self._concurrency - len(under_way))
                 for job in jobs:
+                    alone = job.lost > 0
                     held.add(job.job_id)
                     task = hands.create_task(self._do(job, held))
                     under_way.add(task)
@@ -117,7 +121,7 @@ class Worker:
                     await self._rest(poll_s)
 
     async def _claim(self, limit: int) -> list[Job]:
-        return await self._queue.claim(self.name, limit, LEASE, tuple(self._handlers))
+        return await self._queue.claim(self.name, limit, LEASE, tuple(self._handlers), self._offers())
 
     async def _claim_if_it_answers(self, limit: int) -> list[Job]:
         try:
@@ -133,26 +137,30 @@ class Worker:
             _log.warning("could not look for jobs of dead workers: %s; trying again", error)
             return 0
 
-    async def _do(self, job: Job, held: set[str]) -> bool:
+    async def _do(self, job: Job, held: set[str]) -> Outcome:
         """Done or failed, it is written down; only a stop of the program or a queue that is away leaves it claimed."""
         begun = time.monotonic()
         problem: Exception | None = None
         try:
             await self._handlers[job.kind](job)
+        except ModelNotConfigured as error:
+            _log.info("job %s waits: %s", job.job_id, error)
+            problem = error
         except Exception as error:  # noqa: BLE001  a job may fail in any way; it is listed, never swallowed
             _log.warning("job %s failed: %s", job.job_id, error)
             problem = error
         try:
             after = await self._write_down(job, problem)
         except NotFound:
-            return False  # dropped meanwhile
+            return "failed"  # dropped meanwhile
         except (MnemonError, OSError) as error:
             _log.warning("what came of job %s could not be written down: %s", job.job_id, error)
-            return False
+            return "failed"
         finally:
             held.discard(job.job_id)
-        self._tell(job, after, time.monotonic() - begun)
-        return problem is None
+        outcome = _outcome(after)
+        self._tell(job, after, outcome, time.monotonic() - begun)
+        return outcome
 
     async def _write_down(self, job: Job, problem: Exception | None) -> Job | None:
         """The job as it waits or failed; None when it is done. A disk that is full for a moment must not keep a whole
@@ -169,12 +177,14 @@ class Worker:
         if problem is None:
             await self._queue.done(job.job_id)
             return None
+        if isinstance(problem, ModelNotConfigured):
+            pause = _NOT_MINE if "model" in self._offers() else timedelta(0)
+            return await self._queue.wait(job.job_id, str(problem), "model", pause)
         return await self._queue.fail(job.job_id, f"{type(problem).__name__}: {problem}", rules.may_be_mended(problem))
 
-    def _tell(self, job: Job, after: Job | None, seconds: float) -> None:
+    def _tell(self, job: Job, after: Job | None, outcome: Outcome, seconds: float) -> None:
         if self._on_settled is None:
             return
-        outcome: Outcome = "done" if after is None else "failed" if after.status is JobStatus.FAILED else "retry"
         settled = Settled(
             job_id=job.job_id,
             kind=job.kind,
@@ -211,3 +221,11 @@ class Worker:
     def stop(self) -> None:
         self._stopping.set()
         self._woken.set()
+
+
+def _outcome(after: Job | None) -> Outcome:
+    if after is None:
+        return "done"
+    if after.status is JobStatus.FAILED:
+        return "failed"
+    return "waits" if after.awaits else "retry"

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from mnemon.contracts.errors import InvalidArgument
 from mnemon.contracts.jobs import Job, JobStatus
-from mnemon.engine.memory import AsyncMemory
 from mnemon.surfaces.cli.options import Place, shared
 from mnemon.surfaces.cli.output import console, print_json
 from mnemon.surfaces.wire import as_json
@@ -114,7 +113,7 @@ async def _work(once: bool, place: Place) -> dict[str, int]:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     total = {"succeeded": 0, "failed": 0}
-    async with AsyncMemory(place.home, config=place.read_config(), embedder=place.embedder) as memory:
+    async with place.open_async() as memory:
         while True:
             result = await memory.run_jobs()
             total["succeeded"] += result.succeeded

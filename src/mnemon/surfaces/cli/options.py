@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,13 +32,15 @@ class Place:
         return Config.load(self.config or (beside if beside.exists() else None))
 
     def open(self, *, for_rebuild: bool = False) -> Memory:
-        return Memory(
-            self.home, config=self.read_config(), embedder=self.embedder, llm=self.llm, for_rebuild=for_rebuild
-        )
+        """For one command: it does what it was asked for, and takes up no other work on the way."""
+        return Memory(self.home, config=self._quiet(), embedder=self.embedder, llm=self.llm, for_rebuild=for_rebuild)
 
     def open_async(self) -> AsyncMemory:
         """For a command that does many things at once."""
-        return AsyncMemory(self.home, config=self.read_config(), embedder=self.embedder, llm=self.llm)
+        return AsyncMemory(self.home, config=self._quiet(), embedder=self.embedder, llm=self.llm)
+
+    def _quiet(self) -> Config:
+        return replace(self.read_config(), background_worker=False)
 
 
 @dataclass(frozen=True, slots=True)

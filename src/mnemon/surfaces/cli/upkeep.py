@@ -32,7 +32,11 @@ def status(place: Place) -> None:
         ("known", f"{state.claims} claims in {state.nodes} memories"),
         ("index", f"{state.index}, {state.entries} entries, built with {state.index_model}"),
         ("embedder", state.embedder),
-        ("jobs", f"{queue.pending} waiting, {queue.claimed} under way, {queue.failed} failed"),
+        (
+            "jobs",
+            f"{queue.pending} waiting ({queue.awaiting_model} of them for a model), {queue.claimed} under way, "
+            f"{queue.failed} failed",
+        ),
         ("lag", f"the oldest waits since {oldest:%Y-%m-%d %H:%M:%S}" if oldest else "none"),
         *_historian(state.historian),
     ):

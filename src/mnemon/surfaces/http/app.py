@@ -46,7 +46,7 @@ def create_app(memory: AsyncMemory, gatekeeper: Gatekeeper, settings: ServiceCon
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await memory.jobs(limit=1)  # opens the memory: what was left to do is taken up before the first request
+        await memory.start_worker()  # what was left to do is taken up before the first request
         yield
         await writes.finished()
         await memory.close()

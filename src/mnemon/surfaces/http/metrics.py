@@ -81,7 +81,7 @@ class _Historian:
     def settled(self, job: Settled) -> None:
         if job.kind is not JobKind.END:
             return
-        if job.outcome == "retry":
+        if job.outcome not in ("done", "failed"):
             self._retries.inc()
             return
         self._events.labels(job.outcome).inc()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemon.contracts.errors import Corrupt, NotFound
-from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
+from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.ports import Clock
 from mnemon.drivers.liveness import is_dead
 from mnemon.drivers.queue.fs.aside import Aside
@@ -125,8 +125,9 @@ class FsQueue:
         limit: int = 100,
         lease: timedelta = rules.DEFAULT_LEASE,
         kinds: Collection[JobKind] | None = None,
+        offers: Collection[str] = (),
     ) -> Jobs:
-        return await asyncio.to_thread(self._claim, worker, limit, lease, kinds)
+        return await asyncio.to_thread(self._claim, worker, limit, lease, kinds, offers)
 
     async def take(self, job: Job, worker: str, lease: timedelta = rules.DEFAULT_LEASE) -> bool:
         return await asyncio.to_thread(self._take, rules.arrived(job, self._clock.now(), worker, lease))
@@ -142,6 +143,9 @@ class FsQueue:
 
     async def release(self, job_id: str) -> None:
         await asyncio.to_thread(self._release, job_id)
+
+    async def wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta = timedelta(0)) -> Job:
+        return await asyncio.to_thread(self._wait, job_id, why, awaits, pause)
 
     async def recover(self) -> int:
         return await asyncio.to_thread(self._recover)
@@ -217,15 +221,19 @@ class FsQueue:
         tmp.rename(self._dirs[job.status] / name)
         self._step("queue.put.after_rename")
 
-    def _claim(self, worker: str, limit: int, lease: timedelta, kinds: Collection[JobKind] | None) -> Jobs:
+    def _claim(
+        self, worker: str, limit: int, lease: timedelta, kinds: Collection[JobKind] | None, offers: Collection[str]
+    ) -> Jobs:
         if limit < 1:
             return []
         with self._moving():
             now = self._clock.now()
             self._waiting.catch_up()
-            due = self._due(now, limit, kinds)
+            due = self._due(now, limit, kinds, offers)
             if not due and self._waiting.look_again():
-                due = self._due(now, limit, kinds)
+                due = self._due(now, limit, kinds, offers)
+            given = rules.together([job for _, job in due])
+            due = [(place, job) for place, job in due if job in given]
             taken: Jobs = []
             for place, job in due:
                 try:
@@ -241,7 +249,7 @@ class FsQueue:
             self._waiting.remove([place for place, _ in due[: len(taken)]])
         return taken
 
-    def _due(self, now: datetime, limit: int, kinds: Collection[JobKind] | None) -> Places:
+    def _due(self, now: datetime, limit: int, kinds: Collection[JobKind] | None, offers: Collection[str]) -> Places:
         """The first of each free lane that is due and of these kinds."""
         found: Places = []
         gone: list[Place] = []
@@ -249,7 +257,7 @@ class FsQueue:
         for place in self._waiting:
             if place.lane in busy:
                 continue
-            suits = place.suits(now, kinds)
+            suits = place.suits(now, kinds, offers)
             if not suits and place.lane == _NO_LANE:
                 continue  # keeps nobody waiting, so it does not matter whether it is still there
             if not (self._dirs[JobStatus.PENDING] / place.name).exists():
@@ -261,7 +269,7 @@ class FsQueue:
             if job is None:
                 continue
             place.learn(job)
-            if place.suits(now, kinds):
+            if place.suits(now, kinds, offers):
                 found.append((place, job))
                 if len(found) == limit:
                     break
@@ -369,6 +377,16 @@ class FsQueue:
                 job = self._read(found[1], found[0])
                 self._move(found[1], found[0], rules.released(job), "release")
 
+    def _wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta) -> Job:
+        with self._moving():
+            status, name = self._must_find(job_id)
+            job = self._read(name, status)
+            if status is not JobStatus.CLAIMED:
+                return job
+            after = rules.waiting(job, why, awaits, self._clock.now() + pause if pause else None)
+            self._move(name, status, after, "wait")
+            return after
+
     def _recover(self) -> int:
         back = 0
         with self._moving():
@@ -383,7 +401,8 @@ class FsQueue:
                     self._move(name, JobStatus.CLAIMED, self._read(name, None), "recover")
                     back += 1
                 elif self._is_abandoned(job):
-                    self._move(name, JobStatus.CLAIMED, rules.abandoned(job), "recover")
+                    after = rules.abandoned(job, self._clock.now(), self._backoff)
+                    self._move(name, JobStatus.CLAIMED, after, "recover")
                     back += 1
         return back
 
@@ -439,14 +458,27 @@ class FsQueue:
         with self._moving():
             names = {status: names_in(self._dirs[status]) for status in JobStatus}
             first = min(names[JobStatus.PENDING], default=None)
-            oldest = self._read(first, JobStatus.PENDING) if first else None
+            oldest = self._read_or_report(first, JobStatus.PENDING) if first else None
+            waiting = self._known(set(names[JobStatus.PENDING]))
             return QueueStats(
                 pending=len(names[JobStatus.PENDING]),
                 claimed=len(names[JobStatus.CLAIMED]),
                 failed=len(names[JobStatus.FAILED]),
                 oldest_pending_at=oldest.created_at if oldest else None,
                 set_aside=self._aside.count(),
+                awaiting_model=sum(place.awaits == "model" for place in waiting),
+                suspected=sum(place.lost > 0 for place in waiting),
             )
+
+    def _known(self, there: set[str]) -> list[Place]:
+        """What waits, each read once however often it is counted."""
+        self._waiting.catch_up()
+        line = [place for place in self._waiting if place.name in there]
+        for place in line:
+            job = self._read_or_report(place.name, JobStatus.PENDING) if place.kind is None else None
+            if job is not None:
+                place.learn(job)
+        return line
 
     @contextmanager
     def _moving(self) -> Iterator[None]:

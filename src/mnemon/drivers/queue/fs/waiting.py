@@ -28,15 +28,18 @@ class Place:
     lane: str
     kind: JobKind | None = None
     not_before: datetime | None = None
+    awaits: str = ""
+    lost: int = 0
 
     def learn(self, job: Job) -> None:
-        self.kind, self.not_before = job.kind, job.not_before
+        self.kind, self.not_before, self.awaits, self.lost = job.kind, job.not_before, job.awaits, job.lost
 
-    def suits(self, now: datetime, kinds: Collection[JobKind] | None) -> bool:
-        """Due, and of one of these kinds, as far as is known."""
+    def suits(self, now: datetime, kinds: Collection[JobKind] | None, offers: Collection[str]) -> bool:
+        """Due, of one of these kinds, and awaiting nothing but what is offered, as far as is known."""
         if self.kind is None:
             return True
-        return (self.not_before is None or self.not_before <= now) and (kinds is None or self.kind in kinds)
+        due = self.not_before is None or self.not_before <= now
+        return due and (kinds is None or self.kind in kinds) and (not self.awaits or self.awaits in offers)
 
 
 class Waiting:
