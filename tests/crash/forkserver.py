@@ -38,7 +38,8 @@ def serve(run: Callable[[dict[str, Any], Say], None]) -> None:
 
 
 def killer(kill_at: str, say: Say) -> Callable[[str], None]:
-    """A step hook that kills its own process at the n-th occurrence of `name:n`, and says each step it sees first."""
+    """A step hook that kills its own process at the n-th occurrence of `name:n` (of any step: `:n`), and says each step
+    it sees first."""
     name, _, hits = kill_at.rpartition(":")
     left = int(hits or 0)
     seen: set[str] = set()
@@ -48,7 +49,7 @@ def killer(kill_at: str, say: Say) -> Callable[[str], None]:
         if step not in seen:
             seen.add(step)
             say("step", step)
-        if step == name:
+        if name in (step, ""):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,23 @@ STORY: list[Op] = [
 ]
 
 
-async def live(home: Path, begin: int, say: Say, queue: str) -> None:
+# The second session ends what the first one said, in both languages; then a person has the last word.
+SUPERSEDING: list[Op] = [
+    {"do": "write", "session": "a", "turns": said(1, "I live in Rome.", "I love basil soup.", "我住在上海。")},
+    {"do": "write", "session": "b", "turns": said(2, "I live in Oslo now.", "I don't like basil soup any more.")},
+    {"do": "correct", "session": "b", "words": "Oslo", "statement": "The user lives in Bergen."},
+]
+STORIES = {"life": STORY, "superseding": SUPERSEDING}
+
+
+async def live(home: Path, story: Sequence[Op], begin: int, say: Say, queue: str) -> None:
     config = Config(background_worker=False, queue_url=queue)
     embedder = {"provider": "hash", "cache": False}
     async with AsyncMemory(home, llm="rules", embedder=embedder, config=config) as memory:
         await memory.parts.queue.recover()
         await memory.run_jobs()
         say("ready")
-        for number, op in enumerate(STORY[begin:], begin):
+        for number, op in enumerate(story[begin:], begin):
             await _do(memory, op)
             await memory.run_jobs()
             say("done", str(number))
@@ -56,14 +66,29 @@ async def _do(memory: AsyncMemory, op: Op) -> None:
         receipt = await memory.forget("t", "u", session_id=op["session"])
         assert receipt.complete, receipt.left
         return
+    if op["do"] == "correct":
+        claims = (await memory.claims("t", "u", session_id=op["session"])).items
+        chosen = next(c for c in claims if op["words"] in (c.corrected_from or c.statement))
+        await memory.correct("t", "u", chosen.claim_id, op["statement"])
+        return
     options = {name: value for name, value in op.items() if name not in ("do", "session", "turns")}
     result = await memory.session_write("t", "u", op["session"], turns=op["turns"], **options)
     assert result.status in ("ok", "skipped_existing"), result.error_reason
 
 
 def run(task: dict[str, Any], say: Say) -> None:
-    instrument(killer(task["kill_at"], say))
-    asyncio.run(live(Path(task["home"]), task["begin"], say, task["queue"]))
+    kill = killer(task["kill_at"], say)
+    seen = 0
+
+    def step(name: str) -> None:
+        nonlocal seen
+        seen += 1
+        kill(name)
+
+    instrument(step)
+    story = STORIES[task["story"]][: task["end"]]
+    asyncio.run(live(Path(task["home"]), story, task["begin"], say, task["queue"]))
+    say("total", str(seen))
 
 
 if __name__ == "__main__":

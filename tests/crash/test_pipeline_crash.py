@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -19,13 +20,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from forkserver import Forks
-from pipeline_writer import STORY
+from pipeline_writer import STORY, SUPERSEDING
 from steady import graph_of, steady
 
 from mnemon import AsyncMemory, Config, Scope
 
 pytestmark = pytest.mark.crash
 
+LONG = bool(os.environ.get("MNEMON_LONG"))
 KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
 STEWARD = Scope.steward_of("t")
 
@@ -40,22 +42,24 @@ def forks() -> Iterator[Forks]:
 class Life:
     """One home, killed as often as asked, and brought to the end of its story."""
 
-    def __init__(self, forks: Forks, home: Path, queue: str = "fs") -> None:
-        self._forks = forks
+    def __init__(self, forks: Forks, home: Path, queue: str = "fs", story: str = "life") -> None:
+        self.forks = forks
+        self.story = story
         self.home = home
         self._queue = queue
         self._said = home.with_suffix(".said")
         self.begin = 0
+        self.total = 0
         self.steps: list[str] = []
 
-    def live(self, kill_at: str = "", after_s: float | None = None) -> int:
+    def live(self, kill_at: str = "", after_s: float | None = None, end: int | None = None) -> int:
         self._said.unlink(missing_ok=True)
         task = {"home": str(self.home), "begin": self.begin, "kill_at": kill_at, "said": str(self._said)}
-        pid = self._forks.start({**task, "queue": self._queue})
+        pid = self.forks.start({**task, "queue": self._queue, "story": self.story, "end": end})
         if after_s is not None:
             time.sleep(after_s)
             os.kill(pid, signal.SIGKILL)
-        ended = self._forks.wait()
+        ended = self.forks.wait()
         for line in self._said.read_text(encoding="utf-8").splitlines() if self._said.exists() else []:
             verb, *rest = line.split(maxsplit=1)
             assert verb != "error", line
@@ -63,6 +67,8 @@ class Life:
                 self.begin = int(rest[0]) + 1
             elif verb == "step":
                 self.steps.append(rest[0])
+            elif verb == "total":
+                self.total = int(rest[0])
         return ended
 
     def memory(self) -> dict[str, Any]:
@@ -135,6 +141,31 @@ def test_a_kill_at_every_step(forks: Forks, tmp_path: Path, undisturbed: Life) -
             assert killed in (-signal.SIGKILL, 0), step
             assert life.live() == 0
             assert life.memory() == expected, f"{step}:{hit}"
+
+
+def test_a_kill_anywhere_in_a_superseding_write_and_a_correction(forks: Forks, tmp_path: Path) -> None:
+    """Not one window: each step of each file, and each change of a replica. With MNEMON_LONG=1 all of them."""
+    base = Life(forks, tmp_path / "base", story="superseding")
+    assert base.live(end=1) == 0
+    whole = _copy(base, tmp_path / "whole")
+    assert whole.live() == 0
+    expected = whole.memory()
+    claims = [row for name, rows in expected["archive"].items() if name.endswith("claims.jsonl") for row in rows]
+    assert sum(row.get("state") == "superseded" for row in claims) >= 2
+    assert [row["statement"] for row in claims if row.get("corrected_from")] == [SUPERSEDING[2]["statement"]]
+    assert whole.total >= 60
+    for at in range(1, whole.total + 1, 1 if LONG else 3):
+        life = _copy(base, tmp_path / f"{at}")
+        assert life.live(f":{at}") == -signal.SIGKILL
+        assert life.live() == 0
+        assert life.memory() == expected, f"killed at step {at} of {whole.total}"
+
+
+def _copy(life: Life, home: Path) -> Life:
+    shutil.copytree(life.home, home, symlinks=True)
+    copied = Life(life.forks, home, story=life.story)
+    copied.begin = life.begin
+    return copied
 
 
 @pytest.mark.parametrize("queue", ["fs", "sqlite"])

@@ -376,7 +376,7 @@ def desk_with(chat: Chat, before: Callable[[str], Awaitable[None]]) -> ChatDesk:
     index: Any = Meddling(parts.index, before)
     graph: Any = Meddling(parts.graph, before)
     replicas = Replicas(Indexer(archive, index, parts.embedder), Grapher(archive, graph))
-    keeper = ClaimKeeper(archive, index, replicas, parts.clock)
+    keeper = ClaimKeeper(archive, index, replicas, parts.clock, parts.queue, parts.worker)
     return ChatDesk(
         parts.chats.ender, archive, index, parts.embedder, keeper, replicas, parts.clock, parts.config.cognitive.query
     )

@@ -96,7 +96,7 @@ def _assemble(
     likeness = NearestNodes(index, made, config.dedup)
     placer = Placer(archive, likeness, config.dedup)
     committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
-    keeper = ClaimKeeper(archive, index, replicas, clock)
+    keeper = ClaimKeeper(archive, index, replicas, clock, queue, worker)
     entries = EntryWriter(Follower(archive, index, made, graph), clock)
     messages = MessageTools(archive, index, made, clock)
     ender = Ender(queue, historian.job_max_retries)

@@ -28,7 +28,7 @@ from mnemon.pipelines.historian.desk import ChatDesk
 from mnemon.pipelines.historian.digesting import Historian
 from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.worker import Handler
-from mnemon.pipelines.jobs import is_about_a_node, node_of, session_of
+from mnemon.pipelines.jobs import is_about_a_node, is_about_claims, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
 from mnemon.pipelines.recall.recalling import Recaller
 from mnemon.pipelines.replicas import Replicas
@@ -105,7 +105,9 @@ class Parts:
         return ("model",) if self.writer.lent or self.asker() is not None else ()
 
     async def _index(self, job: Job) -> None:
-        if is_about_a_node(job):
+        if is_about_claims(job):
+            await self.claims.carry_out(job)
+        elif is_about_a_node(job):
             await self.replicas.index_node(node_of(job))
         else:
             await self.replicas.bring_up(session_of(job))

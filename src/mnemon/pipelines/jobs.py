@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from mnemon.contracts.jobs import Job, JobKind
@@ -26,6 +27,16 @@ def node_job(key: NodeKey, kind: JobKind = JobKind.INDEX) -> Job:
     """Bring one node's replica up to date."""
     payload = {**_owner(key.owner), "shelf": key.shelf.value, "slug": key.slug}
     return Job(f"{kind}-{uuid.uuid4().hex}", kind, key.tenant_id, payload)
+
+
+def claims_job(key: SessionKey, nodes: Sequence[str], gone: Sequence[str] = ()) -> Job:
+    """Finish what a person decided about claims of a session: their nodes are changed first, then the files."""
+    payload = {**_session(key), "nodes": list(nodes), "gone": list(gone)}
+    return Job(f"index-{uuid.uuid4().hex}", JobKind.INDEX, key.tenant_id, payload)
+
+
+def is_about_claims(job: Job) -> bool:
+    return "nodes" in job.payload
 
 
 def is_about_a_node(job: Job) -> bool:

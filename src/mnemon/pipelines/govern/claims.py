@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +12,19 @@ from mnemon.contracts.commits import PlanAction, WritePlan
 from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, VersionConflict
 from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.governance import EvidenceLevel
-from mnemon.contracts.ports import Archive, Clock, Index
+from mnemon.contracts.jobs import Job
+from mnemon.contracts.ports import Archive, Clock, Index, Queue
 from mnemon.contracts.results import ClaimPage
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 from mnemon.logic.governance import governed
 from mnemon.logic.language import language_of
-from mnemon.logic.policies import Change, plan
-from mnemon.logic.shelves import filed_key, node_key
+from mnemon.logic.policies import Change, claims_in, plan
+from mnemon.logic.shelves import filed_key, key_at, node_key
 from mnemon.pipelines.index.projection import CLAIM, claim_of
 from mnemon.pipelines.index.reading import scroll_shown
+from mnemon.pipelines.index.worker import LEASE
+from mnemon.pipelines.jobs import claims_job, session_of
 from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.placing import change_for, changed_by
@@ -33,6 +37,8 @@ class ClaimKeeper:
     index: Index
     replicas: Replicas
     clock: Clock
+    queue: Queue
+    worker: str
 
     async def listed(
         self,
@@ -107,8 +113,9 @@ class ClaimKeeper:
     async def reject(self, scope: Scope, claim_id: str) -> Claim:
         """Taken away, wherever it stands."""
         claim = await self.get(scope, claim_id)
-        await self.remove(scope, [claim])
-        await self.note(scope, "reject", [claim_id])
+        async with self._intended(claim, gone=[claim_id]):
+            await self.remove(scope, [claim])
+            await self.note(scope, "reject", [claim_id])
         return claim
 
     async def remove(self, scope: Scope, claims: Sequence[Claim]) -> None:
@@ -155,10 +162,44 @@ class ClaimKeeper:
         return claim.model_copy(update={"governance": sure, "expires_at": sure.expires_at(claim.recorded_at)})
 
     async def _filed(self, scope: Scope, claim: Claim, verb: str) -> Claim:
-        # Its node first: if this is cut off, the claim is as it was, and the same call made again finishes it.
-        await self.put(scope, [claim], verb)
-        await self.note(scope, verb, [claim.claim_id])
+        async with self._intended(claim):
+            await self.put(scope, [claim], verb)
+            await self.note(scope, verb, [claim.claim_id])
         return await self.get(scope, claim.claim_id)
+
+    @asynccontextmanager
+    async def _intended(self, claim: Claim, gone: Sequence[str] = ()) -> AsyncIterator[None]:
+        """Intent first: where this is cut off, whoever takes up the job brings files and replicas to what the node
+        says, and the same call made again finishes the rest."""
+        job = claims_job(claim.session, [claim.node_uri] if claim.node_uri else [], gone)
+        await self.queue.put([job], claim_by=self.worker, lease=LEASE)
+        try:
+            yield
+        except BaseException:
+            await self.queue.release(job.job_id)
+            raise
+        await self.queue.done(job.job_id)
+
+    async def carry_out(self, job: Job) -> None:
+        """What was cut off: the node is changed first, so what it says holds. What it says may have been told to a
+        session's file already and not to its page: each page is turned once more."""
+        scope, session = Scope.steward_of(job.tenant_id), session_of(job)
+        sessions = {session: None}
+        for uri in job.payload["nodes"]:
+            filed = key_at(job.tenant_id, session.owner, uri)
+            node = await node_at(self.archive, scope, filed)
+            claims = claims_in(node) if node else []
+            await settle_others(self.archive, scope, claims)
+            await self.replicas.index_node(filed)
+            sessions |= dict.fromkeys(c.session for c in claims)
+        if job.payload["gone"]:
+            with suppress(NotFound):  # the session is forgotten
+                await self.archive.put_claims(scope, session, (), gone=job.payload["gone"])
+        for key in sessions:
+            await self._turn_page(scope, key, lambda record: {
+                "claim_ids": tuple(i for i in record.claim_ids if i not in job.payload["gone"])
+            })  # fmt: skip
+            await self.replicas.bring_up(key)
 
     async def _refile(self, scope: Scope, change: Change, reason: str) -> bool:
         async def planned() -> WritePlan:
@@ -166,6 +207,7 @@ class ClaimKeeper:
 
         made = await refile(self.archive, scope, change.key, planned, reason)
         if made.action is PlanAction.SKIP:
+            await self.replicas.index_node(change.key)  # whoever made it so may have been cut off before this
             return False
         others = changed_by([made], {c.claim_id for c in change.incoming})
         await settle_others(self.archive, scope, others)

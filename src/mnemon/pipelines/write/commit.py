@@ -139,7 +139,7 @@ class Committer:
         if order.options.dry_run:
             return out
         at = time.perf_counter()
-        await self._carry_out(scope, record, decided, out)
+        await self._carry_out(scope, record, decided, out, again=begun is not None)
         out.commit = decided.number
         out.latency_ms["nodes_ms"] = _ms(at)
         return out
@@ -219,6 +219,9 @@ class Committer:
             plans = [p for p in placed.plans if p.action is not PlanAction.SKIP]
             if begun:
                 plans += await self._left_by(scope, record.key, begun, plans)
+                # Whose claims it may have changed already hears of it too.
+                begun_with = await _as_filed(self.archive, scope, begun.others)
+                out.others = _newest([*begun_with.values(), *out.others])
         return await self._write_down(scope, record, stretch, summary, plans, order, now, out)
 
     async def _summary(
@@ -385,7 +388,11 @@ class Committer:
 
     # --- phase 4
 
-    async def _carry_out(self, scope: Scope, record: SessionRecord, commit: CommitRecord, out: Outcome) -> None:
+    async def _carry_out(
+        self, scope: Scope, record: SessionRecord, commit: CommitRecord, out: Outcome, again: bool
+    ) -> None:
+        """`again` when somebody began it and was cut off: they may have told another session's file and not turned its
+        page, and then nothing in the file would say so."""
         applier = Applier(self.archive, self.placer)
         applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.now())
         out.results, out.edges, out.failures = applied.results, applied.edges, applied.failures
@@ -397,6 +404,9 @@ class Committer:
         gone = [] if applied.failures else [c.claim_id for c in out.gone]
         await self.archive.put_claims(scope, record.key, own, gone=gone)
         settled = await settle_others(self.archive, scope, [*own, *others])
+        if again:
+            for key in dict.fromkeys(c.session for c in others if c.session != record.key):
+                await touch(self.archive, scope, key)
         out.claims, out.others = settled[: len(own)], settled[len(own) :]
         out.claim_ids = tuple(c.claim_id for c in await self.archive.read_claims(scope, record.key))
 
