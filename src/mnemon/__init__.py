@@ -1,6 +1,6 @@
 """Mnemon: long-term memory for chat agents that can always prove itself."""
 
-from mnemon.contracts import errors
+from mnemon import errors
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import Span, Turn
 from mnemon.engine.config import Config

@@ -104,6 +104,8 @@ class CommitConfig:
 
 @dataclass(frozen=True, slots=True)
 class SessionStats:
+    """`compression_count` is how often the session was put in short so far, this time included."""
+
     total_turns: int
     total_tokens: int
     compression_count: int
@@ -226,7 +228,9 @@ class CommitRecord(BaseModel):
     unresolved: tuple[str, ...] = ()
     used_contexts: tuple[str, ...] = ()
     used_tools: tuple[dict[str, Any], ...] = ()
+    trace_id: str = ""
     total_tokens: int = 0
+    compressions: int = 0
     claim_ids: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     others: tuple[Claim, ...] = ()

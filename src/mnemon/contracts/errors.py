@@ -21,6 +21,7 @@ MnemonError
 │   ├── ModelFailed               the language model did not answer
 │   │   └── BadAnswer             it answered, but not with a JSON object
 │   ├── CommitError               names the phase; nothing of phases 1 to 3 was stored
+│   ├── StorageFailed             the disk, or the right to it; names the file and the cure
 │   └── Busy                      another process holds the lock
 └── Internal                      INTERNAL               500   1
     ├── Corrupt                   stored bytes do not match their seal
@@ -29,7 +30,9 @@ MnemonError
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import errno
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 
 class MnemonError(Exception):
@@ -170,8 +173,42 @@ class BadAnswer(ModelFailed):
 class CommitError(Unavailable):
     """A commit could not be carried out; it can be tried again."""
 
-    def __init__(self, message: str | None = None, phase: str = "", **facts: Any) -> None:
+    def __init__(
+        self, message: str | None = None, phase: str = "", partial_results: Sequence[Any] = (), **facts: Any
+    ) -> None:
         super().__init__(message, phase=phase or None, **facts)
+        # What was written before it failed (004's `WriteResult`s); no part of the wire form.
+        self.partial_results = tuple(partial_results)
+
+
+_CURES = {
+    errno.ENOSPC: "the disk is full: make room and call again; what was acknowledged is safe",
+    errno.EDQUOT: "the disk quota is used up: make room or raise it, and call again",
+    errno.EROFS: "the file system is read-only: mount it writable, or choose another home",
+    errno.EACCES: "this process may not use it: give its user the right to (chown, chmod), or choose another home",
+    errno.EPERM: "this process may not use it: give its user the right to (chown, chmod), or choose another home",
+    errno.ENOTDIR: "something that is no folder stands where a folder belongs: move it away",
+    errno.EISDIR: "a folder stands where a file belongs: move it away",
+    errno.EEXIST: "something else stands in its place: move it away",
+    errno.ENOENT: "it is gone: was the home moved or deleted while it was open?",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine: raise the limit (fs.file-max)",
+    errno.EIO: "the disk cannot read or write it: check the disk, then run `mnemon verify`",
+    errno.ENAMETOOLONG: "the path is too long: choose a home closer to the root",
+}
+
+
+class StorageFailed(Unavailable):
+    """The disk did not take it, or did not give it."""
+
+    @classmethod
+    def of(cls, error: OSError, where: object = "") -> Self:
+        """An error of the operating system: which file (`where`, if the system does not say), what, and what helps."""
+        path = str(error.filename2 or error.filename or where)
+        what = (error.strerror or str(error) or type(error).__name__).lower()
+        cure = _CURES.get(error.errno or 0, "")
+        told = f"{path}: {what}" if path else what
+        return cls(f"{told}; {cure}" if cure else told, path=path or None, errno=errno.errorcode.get(error.errno or 0))
 
 
 class Busy(Unavailable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from mnemon.contracts.errors import InvalidArgument
@@ -51,6 +52,11 @@ def addressed(
             one_of("visibility", visibility, get_args(Visibility))
             raise AssertionError
     return SessionKey(tenant_id, owner, session_id), tuple(sorted(principals)), scope
+
+
+def traced(scope: Scope, trace_id: str | None) -> Scope:
+    """The same scope under the caller's own name for this call."""
+    return scope if trace_id is None else replace(scope, trace_id=checked_id("trace_id", trace_id))
 
 
 def _needed(name: str, value: str | None, visibility: str) -> str:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from mnemon.contracts.commits import CommitOptions, CommitResult
-from mnemon.contracts.errors import InvalidArgument, ModelNotConfigured
+from mnemon.contracts.errors import CommitError, InvalidArgument, ModelNotConfigured, StorageFailed
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.results import SessionWriteResult
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import InputFormat, Turn
-from mnemon.engine.addressing import DEFAULT_AGENT, Visibility, addressed, one_of, source_of
+from mnemon.engine.addressing import DEFAULT_AGENT, Visibility, addressed, one_of, source_of, traced
 from mnemon.engine.bound import AsyncBoundMemory
 from mnemon.engine.build import redactor
 from mnemon.engine.doors import Doors
@@ -67,6 +67,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         redact: bool | None = None,
         wait: Wait = "indexed",
         memory_api: Mapping[str, Any] | None = None,
+        trace_id: str | None = None,
     ) -> SessionWriteResult:
         """Keep a conversation word for word, work out what is worth remembering, and make both findable.
 
@@ -75,12 +76,14 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         that is complete is not written again: `mode="append"` adds the turns it has not seen, `overwrite_existing=True`
         extracts anew. `extract=False` keeps the words only. `graph_upsert` tells the temporal graph of it too; with
         `graph_policy="require"` a session the graph does not take is failed, not completed, and can be written again.
-        `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory Service.
+        `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory Service. `trace_id` is your
+        name for this call: its job, its commit record, its log lines and its result carry it.
         """
         if memory_api is not None:
             given = {name: value for name, value in locals().items() if name not in ("self", "memory_api")}
             return await self._elsewhere(memory_api).session_write(**given)
         key, principals, scope = addressed(tenant_id, user_id, session_id, product_id, group_id, agent_id, visibility)
+        scope = traced(scope, trace_id)
         for name, value, kind in (
             ("stages", stages, Stages),
             ("mode", mode, Mode),
@@ -102,6 +105,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
             llm_policy=llm_policy,
             wait=wait,
             agent_id=agent_id or DEFAULT_AGENT,
+            trace_id=scope.trace_id,
         )
         parts = self._at_work()
         asker = self._asker(llm, llm_policy) if extract else None
@@ -140,14 +144,18 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         options: CommitOptions | None = None,
         llm: LlmChoice | None = None,
         redact: bool | None = None,
+        trace_id: str | None = None,
     ) -> CommitResult:
         """The same write in the words of a commit: a session as far as it goes, with its archive, the nodes it
         touched and what is owed to the index. `messages` are `{role, content}`; a later commit of the same session
-        sends all of them again, or turns with ids of their own.
+        sends all of them again, or turns with ids of their own. `used_tools` are the calls of this round, or their
+        sums, a tool each: `{name, ok?, duration_ms?, tokens?}` or `{name, call_count, success_count, …}`.
 
-        Raises `CommitError` when the archive, the extraction or the plan fails: nothing was changed then.
+        Raises `CommitError` when the archive, the extraction or the plan fails: no memory was changed then. A memory
+        that cannot be written is passed over and named; the status is `partial`, and the same call again completes it.
         """
         key, principals, scope = addressed(tenant_id, user_id, session_id, product_id, group_id, agent_id, visibility)
+        scope = traced(scope, trace_id)
         if messages is not None:
             if turns is not None or raw is not None:
                 raise InvalidArgument("give either messages, turns or raw", field="messages")
@@ -167,6 +175,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
             options=chosen,
             used_contexts=tuple(used_contexts or ()),
             used_tools=tuple(dict(tool) for tool in used_tools or ()),
+            trace_id=scope.trace_id,
         )
         asker = self._asker(llm, "require")
         assert asker is not None
@@ -177,6 +186,8 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
                 telling = await parts.writer.rehearse(scope, key, principals, intake, order, asker)
             else:
                 telling = await parts.writer.write(scope, key, principals, intake, order, asker)
+        except StorageFailed as error:
+            raise CommitError(error.message, phase="archive", cause=error.code, **error.details) from error
         finally:
             intake.spool.close()
         if telling.error is not None and telling.error.phase != "write":

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mnemon.contracts.chats import HistorianStatus
-from mnemon.contracts.errors import NotFound
+from mnemon.contracts.errors import NotFound, StorageFailed
 from mnemon.contracts.filters import EVERYTHING, Eq, every
 from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.reports import IndexBatchResult, VerifyReport
@@ -61,12 +61,18 @@ class Upkeep(OpenMemory):
         """Everything, one tenant, or one person, as one portable file; also a consistent backup while others write."""
         parts = self._open()
         owner = Owner.user(checked_id("user_id", user_id)) if user_id is not None else None
-        return await moving.export(parts.archive, Path(path), tenant_id, owner, parts.clock.now())
+        try:
+            return await moving.export(parts.archive, Path(path), tenant_id, owner, parts.clock.now())
+        except OSError as error:
+            raise StorageFailed.of(error, path) from error
 
     async def import_archive(self, path: str | Path) -> ImportResult:
         """Take over an export. What is here already is kept; what differs is named, never overwritten."""
         parts = self._open()
-        tenants, report = await moving.load(parts.archive, Path(path))
+        try:
+            tenants, report = await moving.load(parts.archive, Path(path))
+        except OSError as error:
+            raise StorageFailed.of(error, path) from error
         queued = 0
         for tenant in tenants:
             await parts.entries.follower.catch_up(tenant)

@@ -43,6 +43,12 @@ def is_about_a_node(job: Job) -> bool:
     return "slug" in job.payload
 
 
+def trace_of(job: Job) -> str:
+    """The caller's own name for the call that put it, as a log line ends with it."""
+    trace = job.payload.get("order", {}).get("trace_id", "")
+    return f" (trace_id {trace})" if trace else ""
+
+
 def session_of(job: Job) -> SessionKey:
     return SessionKey(job.tenant_id, _owner_of(job), job.payload["session_id"])
 

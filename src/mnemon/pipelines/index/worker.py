@@ -14,6 +14,7 @@ from mnemon.contracts.jobs import Job, JobKind, JobStatus, Outcome, Settled
 from mnemon.contracts.ports import Holds, Queue
 from mnemon.contracts.reports import IndexBatchResult
 from mnemon.logic import jobs as rules
+from mnemon.pipelines.jobs import trace_of
 
 LEASE = timedelta(minutes=5)
 CONCURRENCY = 4
@@ -147,7 +148,7 @@ class Worker:
             _log.info("job %s waits: %s", job.job_id, error)
             problem = error
         except Exception as error:  # noqa: BLE001  a job may fail in any way; it is listed, never swallowed
-            _log.warning("job %s failed: %s", job.job_id, error)
+            _log.warning("job %s failed: %s%s", job.job_id, error, trace_of(job))
             problem = error
         try:
             after = await self._write_down(job, problem)

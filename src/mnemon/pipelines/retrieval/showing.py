@@ -60,12 +60,16 @@ def _of_claim(claim: Claim) -> dict[str, Any]:
         "status": claim.status.value,
         "scope": governance.forget_policy.value,
         "importance": governance.importance,
+        "importance_level": governance.importance_level,
+        "ttl_seconds": governance.ttl_seconds,
+        "requires_confirmation": governance.requires_confirmation,
+        "tenant_id": claim.tenant_id,
         "evidence_level": governance.evidence_level.value,
         "shelf": claim.shelf.value,
         "entities": list(claim.entities),
         "source_session_id": claim.session_id,
         "source_turn_ids": list(claim.source_turn_ids),
-        "rationale": claim.rationale or None,
+        "rationale": claim.rationale,
         "uri": claim.session.uri,
     }
 

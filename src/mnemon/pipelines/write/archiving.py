@@ -42,6 +42,7 @@ def archive_of(
     used_contexts: Sequence[str],
     used_tools: Sequence[dict[str, Any]],
     memories: int,
+    compressions: int,
     config: ArchiveConfig,
 ) -> SessionArchive:
     recent = turns[-config.max_recent_messages :]
@@ -52,7 +53,7 @@ def archive_of(
         recent_messages=tuple(turn.model_dump(mode="json", exclude_defaults=True) for turn in recent),
         used_contexts=tuple(used_contexts),
         used_tools=tuple(used_tools),
-        stats=SessionStats(len(turns), sum(tokens_in(turn.text) for turn in turns), number - 1, memories),
+        stats=SessionStats(len(turns), sum(tokens_in(turn.text) for turn in turns), compressions, memories),
         key_topics=summary.key_topics,
         key_decisions=summary.key_decisions,
         unresolved=summary.unresolved,

@@ -23,7 +23,7 @@ from mnemon.contracts.commits import (
     WriteResult,
 )
 from mnemon.contracts.drafts import Summary
-from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, NotFound, VersionConflict
+from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, NotFound, StorageFailed, VersionConflict
 from mnemon.contracts.nodes import Edge, Shelf
 from mnemon.contracts.ports import Archive, Clock
 from mnemon.contracts.reports import Degraded
@@ -36,7 +36,7 @@ from mnemon.logic.shelves import filed_key, key_at
 from mnemon.logic.tagging import archived_only, kept_turns
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write import archiving, extracting, tagging
-from mnemon.pipelines.write.applying import Applier, change_of
+from mnemon.pipelines.write.applying import Applied, Applier, change_of
 from mnemon.pipelines.write.placing import Placed, Placer
 
 
@@ -51,6 +51,7 @@ class CommitOrder:
     agent_id: str = "default"
     used_contexts: tuple[str, ...] = ()
     used_tools: tuple[dict[str, Any], ...] = ()
+    trace_id: str = ""
 
 
 @dataclass(slots=True)
@@ -134,7 +135,7 @@ class Committer:
             decided = begun
             await self._take_up(scope, record, stretch, decided, out)
         else:
-            decided = await self._decide(scope, record, stretch, order, asker, begun, out)
+            decided = await self._decide(scope, record, stretch, order, asker, begun, _compressions(last), out)
         out.latency_ms["extract_ms"] = _ms(at)
         if order.options.dry_run:
             return out
@@ -166,7 +167,9 @@ class Committer:
         out.tags = next((t.output.tags for t in taggings if stretch.is_that_of(t)), ())
         if decided.summary:
             said = decided.model_dump(include=set(Summary.model_fields))
-            out.archive = self._archive(record, stretch, decided.number, Summary(**said), decided, len(out.claims))
+            out.archive = self._archive(
+                record, stretch, decided.number, Summary(**said), decided, len(out.claims), decided.compressions
+            )
 
     def _archive(
         self,
@@ -176,10 +179,19 @@ class Committer:
         summary: Summary,
         used: CommitOrder | CommitRecord,
         memories: int,
+        compressions: int,
     ) -> SessionArchive:
         turns = [t.turn for t in stretch.turns]
         return archiving.archive_of(
-            record.key, number, summary, turns, used.used_contexts, used.used_tools, memories, self.archive_config
+            record.key,
+            number,
+            summary,
+            turns,
+            used.used_contexts,
+            used.used_tools,
+            memories,
+            compressions,
+            self.archive_config,
         )
 
     # --- phases 1 to 3
@@ -192,6 +204,7 @@ class Committer:
         order: CommitOrder,
         asker: Asker,
         begun: CommitRecord | None,
+        compressions: int,
         out: Outcome,
     ) -> CommitRecord:
         conversation = Conversation.of([t.turn for t in stretch.turns])
@@ -222,7 +235,8 @@ class Committer:
                 # Whose claims it may have changed already hears of it too.
                 begun_with = await _as_filed(self.archive, scope, begun.others)
                 out.others = _newest([*begun_with.values(), *out.others])
-        return await self._write_down(scope, record, stretch, summary, plans, order, now, out)
+            compressions += summary is not None
+            return await self._write_down(scope, record, stretch, summary, compressions, plans, order, now, out)
 
     async def _summary(
         self, scope: Scope, conversation: Conversation, order: CommitOrder, asker: Asker, out: Outcome
@@ -356,6 +370,7 @@ class Committer:
         record: SessionRecord,
         stretch: Stretch,
         summary: Summary | None,
+        compressions: int,
         plans: Sequence[WritePlan],
         order: CommitOrder,
         now: datetime,
@@ -363,7 +378,8 @@ class Committer:
     ) -> CommitRecord:
         """From here on a crash is finished by whoever comes next, without asking a model again."""
         number = record.commits + 1
-        archive = self._archive(record, stretch, number, summary or Summary(summary=""), order, len(out.claims))
+        told = summary or Summary(summary="")
+        archive = self._archive(record, stretch, number, told, order, len(out.claims), compressions)
         out.archive = archive if summary else None
         kept = summary.model_dump() if summary and self.archive_config.persist_archive else {}
         commit = CommitRecord(
@@ -375,7 +391,9 @@ class Committer:
             **kept,
             used_contexts=order.used_contexts,
             used_tools=order.used_tools,
+            trace_id=order.trace_id,
             total_tokens=archive.stats.total_tokens,
+            compressions=compressions,
             claim_ids=tuple(c.claim_id for c in out.claims),
             gone=tuple(c.claim_id for c in out.gone),
             others=tuple(out.others),
@@ -396,6 +414,15 @@ class Committer:
         applier = Applier(self.archive, self.placer)
         applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.now())
         out.results, out.edges, out.failures = applied.results, applied.edges, applied.failures
+        try:
+            await self._settle(scope, record, commit, applied, out)
+        except StorageFailed as error:
+            out.failures.append(error.message)
+
+    async def _settle(
+        self, scope: Scope, record: SessionRecord, commit: CommitRecord, applied: Applied, out: Outcome
+    ) -> None:
+        """What the nodes came to, told to the papers of the sessions it concerns."""
         own = _newest([*out.claims, *applied.own])
         others = _newest([*out.others, *commit.others, *applied.others])
         if tuple(applied.changes) != commit.changes:
@@ -497,7 +524,8 @@ class _phase:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, MnemonError) and not isinstance(error, CommitError):
-            raise CommitError(error.message, phase=self._name, cause=error.code) from error
+            facts = {name: error.details[name] for name in ("path", "errno") if name in error.details}
+            raise CommitError(error.message, phase=self._name, cause=error.code, **facts) from error
 
 
 def _as_decided(claim: Claim, there: dict[str, Claim]) -> Claim:
@@ -511,6 +539,11 @@ def _as_decided(claim: Claim, there: dict[str, Claim]) -> Claim:
     if claim.state is ClaimState.PENDING and old.state is not ClaimState.PENDING:
         keep |= {"state": old.state, "governance": old.governance, "expires_at": old.expires_at}
     return claim.model_copy(update=keep)
+
+
+def _compressions(last: CommitRecord | None) -> int:
+    """How often a session was put in short so far; records of before this was counted tell it by their number."""
+    return (last.compressions or (last.number if last.summary else 0)) if last else 0
 
 
 def _newest(claims: Sequence[Claim]) -> list[Claim]:

@@ -33,6 +33,7 @@ class WriteOrder:
     options: CommitOptions = field(default_factory=CommitOptions)
     used_contexts: tuple[str, ...] = ()
     used_tools: tuple[dict[str, Any], ...] = ()
+    trace_id: str = ""
 
     @property
     def facts(self) -> bool:
@@ -47,6 +48,7 @@ class WriteOrder:
             agent_id=self.agent_id,
             used_contexts=self.used_contexts,
             used_tools=self.used_tools,
+            trace_id=self.trace_id,
         )
 
     def to_payload(self) -> dict[str, Any]:

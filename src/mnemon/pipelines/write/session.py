@@ -7,12 +7,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured
+from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured, StorageFailed
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Archive, Clock, Holds, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
@@ -22,7 +22,7 @@ from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.index.indexing import BATCH
 from mnemon.pipelines.index.worker import LEASE, lease_kept
 from mnemon.pipelines.jobs import digest_job, session_of
-from mnemon.pipelines.write.commit import Committer
+from mnemon.pipelines.write.commit import Committer, Outcome
 from mnemon.pipelines.write.intake import Intake
 from mnemon.pipelines.write.order import WriteOrder
 from mnemon.pipelines.write.pages import new_record, open_page, turn_page
@@ -108,7 +108,7 @@ class SessionWriter:
         except CommitError as error:
             return await self._failed(scope, record, before, job, error, telling)
         if telling.outcome.failures:
-            partial = CommitError("; ".join(telling.outcome.failures), phase="write")
+            partial = _partial(telling.outcome)
             return await self._failed(scope, record, before, job, partial, telling)
         return await self._indexed(record, job, appended.fresh, telling)
 
@@ -136,7 +136,7 @@ class SessionWriter:
     async def resume(self, job: Job) -> None:
         """A write that was left to the worker, or whose writer died: from its words to its index."""
         key, order = session_of(job), WriteOrder.from_payload(job.payload["order"])
-        scope = Scope.steward_of(key.tenant_id)
+        scope = replace(Scope.steward_of(key.tenant_id), trace_id=order.trace_id)
         record = await self.archive.read_session(scope, key)
         if record is None:
             return
@@ -163,7 +163,7 @@ class SessionWriter:
             return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
         record = await self._digest(scope, record, [], telling)
         if telling.outcome.failures:
-            raise CommitError("; ".join(telling.outcome.failures), phase="write")
+            raise _partial(telling.outcome)
         return record
 
     # --- one at a time
@@ -260,7 +260,7 @@ class SessionWriter:
         try:
             outcome = await self.committer.commit(scope, record, fresh, order.for_commit(), telling.asker)
         except CommitError as error:
-            if order.llm_policy == "require":
+            if order.llm_policy == "require" or isinstance(error.__cause__, StorageFailed):
                 raise
             reason = "budget" if error.details.get("cause") == "RESOURCE_EXHAUSTED" else "llm_error"
             telling.skip_facts(reason, error.message)
@@ -302,8 +302,14 @@ class SessionWriter:
         telling: Telling,
     ) -> Telling:
         """The words stay, the page says why, and the same call made again completes it."""
-        record = await self._turn_page(scope, record, _failure(error))
         telling.error = error
+        try:
+            record = await self._turn_page(scope, record, _failure(error))
+        except StorageFailed as full:
+            telling.degrade("page", f"{full.message}; the worker takes the session up again")
+            if job is not None:
+                await self.queue.release(job.job_id)
+            return telling.ended("failed", record)
         if telling.order.cleanup_on_failure:
             await self._clean_up(scope, record, before, telling)
         with suppress(MnemonError):  # the index repeats what the page says; where it cannot, the page is enough
@@ -411,6 +417,10 @@ def _page(appended: _Appended) -> dict[str, Any]:
 
 def _failure(error: MnemonError) -> dict[str, Any]:
     return {"status": SessionStatus.FAILED, "error_reason": error.message}
+
+
+def _partial(outcome: Outcome) -> CommitError:
+    return CommitError("; ".join(outcome.failures), phase="write", partial_results=outcome.results)
 
 
 def _kept_rule(order: WriteOrder, judged: bool) -> KeptRule:

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.errors import InvalidArgument, NotFound, StorageFailed
 from mnemon.logic.adapters import Source, decoded
 
 Raw = str | bytes | PathLike[str] | BinaryIO | list[Any] | dict[str, Any] | Iterable[str]
@@ -46,3 +46,5 @@ def _open(path: Path) -> BinaryIO:
         raise NotFound(f"there is no file {path}", field="raw") from None
     except IsADirectoryError:
         raise InvalidArgument(f"{path} is a folder; name one export file", field="raw") from None
+    except OSError as error:
+        raise StorageFailed.of(error, path) from error

@@ -107,6 +107,7 @@ def _debug(telling: Telling) -> dict[str, Any]:
         "calls": [asdict(trace) for trace in asker.traces] if asker else [],
         "spent": asdict(asker.spent) if asker else {},
         "graph_upsert_status": telling.graph,
+        **({"trace_id": telling.order.trace_id} if telling.order.trace_id else {}),
         **({"graph_error": telling.graph_error} if telling.graph_error else {}),
         **({"failed_phase": telling.error.phase} if telling.error else {}),
     }

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from mnemon.contracts.errors import MnemonError
+from mnemon.contracts.errors import MnemonError, StorageFailed
 from mnemon.surfaces.cli import (
     bench,
     chats,
@@ -87,6 +87,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except MnemonError as error:
-        print_error(error, as_json=wants_json(sys.argv))
-        sys.exit(error.exit_code)
+    except (MnemonError, OSError) as error:
+        told = error if isinstance(error, MnemonError) else StorageFailed.of(error)
+        print_error(told, as_json=wants_json(sys.argv))
+        sys.exit(told.exit_code)

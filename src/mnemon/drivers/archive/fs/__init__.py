@@ -31,6 +31,7 @@ from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.papers import PaperFiles
 from mnemon.drivers.archive.fs.relations import RelationFiles
 from mnemon.drivers.archive.fs.turns import TurnFiles
+from mnemon.drivers.os_errors import in_our_words
 
 T = TypeVar("T")
 _DONE = object()
@@ -47,6 +48,7 @@ def _check_steward(scope: Scope) -> None:
         raise PermissionDenied("this is about everybody in the tenant; only its steward may ask for it")
 
 
+@in_our_words
 class FsArchive:
     """See `contracts.ports.Archive` for what each method promises. All disk work happens in a thread."""
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from mnemon.contracts.errors import Corrupt
 from mnemon.drivers.archive.fs.durable import Step, no_step, sync_dir, write_all
+from mnemon.drivers.os_errors import named
 
 _LIVE = re.compile(
     rb'\{"seq":(\d{1,18}),"at":"([0-9T:.+-]{20,40})","salt":"([0-9a-f]{32})","chain":"([0-9a-f]{64})","body":(.*)\}\n',
@@ -191,9 +192,10 @@ def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = 
             os.ftruncate(fd, size)
         os.lseek(fd, size, os.SEEK_SET)
         step(f"{what}.before_write")
-        write_all(fd, data)
-        step(f"{what}.before_sync")
-        os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+        with named(path):
+            write_all(fd, data)
+            step(f"{what}.before_sync")
+            os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
         left = _stamp(os.fstat(fd))
     finally:
         os.close(fd)

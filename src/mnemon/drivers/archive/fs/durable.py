@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mnemon.drivers.liveness import is_running
+from mnemon.drivers.os_errors import named
 
 # Called by name at every step a crash could fall between; tests kill the process there.
 Step = Callable[[str], None]
@@ -52,8 +53,9 @@ def write_temporary(path: Path, data: bytes) -> Path:
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        write_all(fd, data)
-        os.fsync(fd)
+        with named(path):
+            write_all(fd, data)
+            os.fsync(fd)
     finally:
         os.close(fd)
     return temporary

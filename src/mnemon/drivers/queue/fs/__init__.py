@@ -18,6 +18,7 @@ from mnemon.contracts.errors import Corrupt, NotFound
 from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.ports import Clock
 from mnemon.drivers.liveness import is_dead
+from mnemon.drivers.os_errors import in_our_words
 from mnemon.drivers.queue.fs.aside import Aside
 from mnemon.drivers.queue.fs.durable import locked, sync_folder, write_synced
 from mnemon.drivers.queue.fs.waiting import Place, Waiting, lane_of, names_in
@@ -73,6 +74,7 @@ def _lane_tag(lane: str) -> str:
     return hashlib.sha256(lane.encode()).hexdigest()[:16] if lane else _NO_LANE
 
 
+@in_our_words
 class FsQueue:
     """Files `{root}/{pending,processing,failed}/{number}.{lane}.{id}.json`.
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mnemon.contracts.errors import Busy
+from mnemon.drivers.os_errors import named
 
 _LOCK_WAIT_S = 30.0
 _SHORTEST_PAUSE_S = 0.00005
@@ -46,7 +47,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_synced(path: Path, content: bytes) -> Path:
-    with path.open("wb") as file:
+    with named(path), path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
