@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mnemon.contracts.errors import BadQuery
-from mnemon.logic.text import STOP_WORDS, grams, is_character, located, pair, terms
+from mnemon.logic.text import STOP_WORDS, beginning, fold, grams, is_character, located, pair, pieces, terms
 
 # BM25 with a fixed reference length: a row's weight does not change when other rows come or go, so every driver can
 # store it, and scores of one corpus are the same in all of them.
@@ -22,6 +22,13 @@ B = 0.6
 REFERENCE_LENGTH = 24
 
 MAX_QUERY = 10_000
+# How many places a text is marked at: nobody looks at more, and a page of hits stays one that can be sent.
+MOST_MARKED = 500
+# How much of a text is read word by word: some pages of a book, a few milliseconds.
+_READ = 20_000
+# How many places behind that are looked at, and how much around each: a long word on both sides.
+_TRIED = 2_000
+_AROUND = 64
 _MAX_DEPTH = 20
 
 _TOKENS = re.compile(
@@ -39,10 +46,11 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Terms looked for: strictly as one sequence, or by any of their grams."""
+    """Terms looked for: strictly as one sequence, or by any of their grams. `text` is how they were typed."""
 
     numbers: tuple[int, ...]
     strict: bool
+    text: str = field(default="", compare=False)
 
     @property
     def grams(self) -> list[int]:
@@ -156,7 +164,7 @@ def _operand(tokens: list[_Token], at: int, depth: int) -> tuple[bool, Query | N
             raise BadQuery("there is no closing bracket", field="query_text")
         return negated != token.minus, query, at + 1
     numbers = tuple(terms(token.text))
-    leaf = Leaf(numbers, strict=token.kind == "phrase") if any(numbers) else None
+    leaf = Leaf(numbers, token.kind == "phrase", token.text) if any(numbers) else None
     return negated != token.minus, leaf, at + 1
 
 
@@ -242,19 +250,72 @@ def _is_pair(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def highlights(query: Query, text: str) -> tuple[tuple[int, int], ...]:
-    """Where in the text the words asked for stand, as spans that touch are joined."""
+    """Where in the text the words asked for stand, as spans that touch are joined; the first `MOST_MARKED` of them.
+
+    The beginning of a text is read word by word. Behind it only places are looked at where something stands that is
+    spelt like a word asked for, so that a text of any length costs little more than finding them."""
     wanted = set(scoring_grams(query))
-    found = list(located(text))
     marked: list[tuple[int, int]] = []
-    for i, (number, start, end) in enumerate(found):
-        if number in wanted:
-            marked.append((start, end))
-        if i + 1 < len(found) and _is_pair(found[i], found[i + 1]) and pair(number, found[i + 1][0]) in wanted:
-            marked.append((start, found[i + 1][2]))
+    for begin, end in _windows(query, text):
+        inside = (begin or -1, end if end < len(text) else end + 1)
+        # A word that touches the edge of what is looked at may go on behind it.
+        marked += [m for m in _marked(wanted, text, begin, end) if inside[0] < m[0] and m[1] < inside[1]]
+        if len(marked) >= MOST_MARKED:
+            break
     joined: list[tuple[int, int]] = []
     for start, end in sorted(marked):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
-    return tuple(joined)
+    return tuple(joined[:MOST_MARKED])
+
+
+def _marked(wanted: set[int], text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    found = list(located(text[begin:end]))
+    for i, (number, start, stop) in enumerate(found):
+        if number in wanted:
+            yield begin + start, begin + stop
+        if i + 1 < len(found) and _is_pair(found[i], found[i + 1]) and pair(number, found[i + 1][0]) in wanted:
+            yield begin + start, begin + found[i + 1][2]
+
+
+def _windows(query: Query, text: str) -> Iterator[tuple[int, int]]:
+    """The stretches of a text to be looked at, in order; they overlap by a word where they meet."""
+    close = _READ if len(text) > _READ else len(text)
+    yield 0, close
+    if close == len(text):
+        return
+    places: list[int] = []
+    spellings = _spellings(query)
+    for nth, spelling in enumerate(spellings, 1):
+        at = close - _AROUND
+        while len(places) < _TRIED * nth // len(spellings) and (at := text.find(spelling, at)) >= 0:
+            places.append(at)
+            at += len(spelling)
+    begin = end = -1
+    for place in sorted(places):
+        if end >= place:
+            end = min(place + _AROUND, len(text))
+            continue
+        if end > 0:
+            yield begin, end
+        begin, end = place - _AROUND, min(place + _AROUND, len(text))
+    if end > 0:
+        yield begin, end
+
+
+def _spellings(query: Query) -> list[str]:
+    """How what is looked for may be spelt in a text: as it begins, in small letters, in capitals, or with one first."""
+    match query:
+        case Leaf(text=text):
+            found: list[str] = []
+            for run, word in pieces(fold(text)):
+                if word:
+                    start = beginning(word)
+                    found += [start, start.capitalize(), start.upper()]
+                else:
+                    found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+            return list(dict.fromkeys(found))
+        case AllOf(parts) | AnyOf(parts):
+            return list(dict.fromkeys(spelling for p in parts for spelling in _spellings(p)))

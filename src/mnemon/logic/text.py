@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from importlib import resources
+from itertools import chain, takewhile
 
 import snowballstemmer
 
@@ -23,6 +26,9 @@ _CJK = (
 )
 _PIECES = re.compile(rf"([{_CJK}]+)|([^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*)")
 
+_SPACE = re.compile(r"\s")
+_BLOCK = 1 << 16
+
 GAP = 0
 WORD_BIT = 1 << 63
 PAIR_BIT = 1 << 62
@@ -31,6 +37,9 @@ _CODE_POINT_BITS = 21
 _numbers: dict[str, int] = {}
 also_forget(_numbers.clear)
 _NUMBERS_KEPT = 500_000
+_own = threading.local()
+# Fewer letters than this begin too many words that have nothing to do with each other.
+_TELLING = 3
 
 
 def fold(word: str) -> str:
@@ -42,18 +51,31 @@ def word_number(word: str) -> int:
     """The number of a word: folded, stemmed where it is English, hashed."""
     number = _numbers.get(word)
     if number is None:
-        folded = fold(word)
-        stem = _stem(folded) if folded.isascii() else folded
-        digest = hashlib.blake2b(stem.encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(_stemmed(fold(word)).encode(), digest_size=8).digest()
         number = int.from_bytes(digest, "big") | WORD_BIT
         if len(_numbers) < _NUMBERS_KEPT:
             _numbers[word] = number
     return number
 
 
+def beginning(word: str) -> str:
+    """What every form of a word that has its number begins with, nearly always: what its stem leaves of it."""
+    folded = fold(word)
+    both = takewhile(lambda letters: letters[0] == letters[1], zip(folded, _stemmed(folded), strict=False))
+    shared = "".join(letter for letter, _ in both)
+    return shared if len(shared) >= _TELLING else folded
+
+
+def _stemmed(folded: str) -> str:
+    """English words without their endings; no ending ends in a digit, so numbers and codes stay as they are."""
+    return _stem(folded) if folded.isascii() and not folded[-1].isdigit() else folded
+
+
 def _stem(word: str) -> str:
-    """A stemmer of its own each time: it keeps the word it works on in itself, and threads would mix them up."""
-    return str(snowballstemmer.stemmer("english").stemWord(word))
+    """A stemmer of its own for each thread: it keeps the word it works on in itself."""
+    if not hasattr(_own, "stemmer"):
+        _own.stemmer = snowballstemmer.stemmer("english")
+    return str(_own.stemmer.stemWord(word))
 
 
 def pair(first: int, second: int) -> int:
@@ -74,7 +96,7 @@ def terms(text: str) -> list[int]:
     """The numbers of a text in order; a GAP stands where characters are parted by something else."""
     out: list[int] = []
     after_run = False
-    for run, word in _PIECES.findall(_nfkc(text)):
+    for run, word in chain.from_iterable(map(_PIECES.findall, _blocks(_nfkc(text)))):
         if run:
             if after_run:
                 out.append(GAP)
@@ -84,6 +106,15 @@ def terms(text: str) -> list[int]:
             out.append(word_number(word))
             after_run = False
     return out
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """A text in parts of some pages, cut at white space: the pieces of a whole book at once would take much room."""
+    start = 0
+    while len(text) - start > _BLOCK and (space := _SPACE.search(text, start + _BLOCK)):
+        yield text[start : space.end()]
+        start = space.end()
+    yield text[start:] if start else text
 
 
 def located(text: str) -> Iterator[tuple[int, int, int]]:
@@ -97,8 +128,10 @@ def located(text: str) -> Iterator[tuple[int, int, int]]:
             yield word_number(match[2]), begins[match.start()], ends[match.end() - 1]
 
 
-def _normalized(text: str) -> tuple[str, list[int], list[int]]:
+def _normalized(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """The text in NFKC, and for each of its characters where in the text it comes from."""
+    if all(map(_stays_one, set(text))):
+        return _nfkc(text), range(len(text)), range(1, len(text) + 1)
     out: list[str] = []
     begins: list[int] = []
     ends: list[int] = []
@@ -112,6 +145,15 @@ def _normalized(text: str) -> tuple[str, list[int], list[int]]:
         ends += [end] * len(plain)
         start = end
     return "".join(out), begins, ends
+
+
+@lru_cache(maxsize=20_000)
+def _stays_one(char: str) -> bool:
+    """Is it one character in NFKC too, and none that could become one with what stands before it?"""
+    plain = _nfkc(char)
+    if len(plain) != 1:
+        return False
+    return plain.isascii() or not (unicodedata.category(plain).startswith("M") or "\u1160" <= plain <= "\u11ff")
 
 
 def _joins(before: str, char: str) -> bool:

@@ -19,6 +19,8 @@ WARNING = (
 
 DIMENSION = 256
 _NOTHING = {"nothing": 1.0}
+# In 256 dimensions the words of more than a few pages fill every one of them, and tell nothing apart.
+_LONGEST_CHARS = 20_000
 
 
 class HashEmbedder:
@@ -38,7 +40,7 @@ class HashEmbedder:
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
     """Whole words weigh most; parts of them let forms of one word meet. Chinese: characters, and pairs of them."""
-    for run, word in pieces(fold(text)):
+    for run, word in pieces(fold(text[:_LONGEST_CHARS])):
         if run:
             yield from ((f"c:{char}", 0.5) for char in run)
             yield from ((f"p:{run[i : i + 2]}", 1.0) for i in range(len(run) - 1))

@@ -28,6 +28,7 @@ from mnemon.drivers.archive.fs.layout import (
     LEVEL_FILES,
     META,
     RELATIONS,
+    SEEN,
     SESSION,
     TAGS,
     TURNS,
@@ -174,7 +175,7 @@ class Audit:
 
     def _session(self, folder: Path, key: SessionKey) -> None:
         self.report.sessions += 1
-        self._known(folder, {SESSION, TURNS, TAGS, CLAIMS, UNNEEDED}, {ARCHIVES})
+        self._known(folder, {SESSION, TURNS, TAGS, CLAIMS, UNNEEDED, SEEN}, {ARCHIVES})
         with self._reading(folder / UNNEEDED):
             self._unneeded(folder)
         record: SessionRecord | None = None

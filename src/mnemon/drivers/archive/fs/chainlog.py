@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from mnemon.contracts.errors import Corrupt
 from mnemon.drivers.archive.fs.durable import Step, no_step, sync_dir, write_all
@@ -25,6 +25,10 @@ _LIVE = re.compile(
     rb'\{"seq":(\d{1,18}),"at":"([0-9T:.+-]{20,40})","salt":"([0-9a-f]{32})","chain":"([0-9a-f]{64})","body":(.*)\}\n',
     re.DOTALL,
 )
+_NUMBER = re.compile(rb'\{"seq":(\d{1,18}),')
+_PROBE = 1 << 12
+# Up to here reading from the beginning is as fast as looking for the place.
+_NEAR = 16
 _GONE = re.compile(
     rb'\{"seq":(\d{1,18}),"digest":"([0-9a-f]{64})","chain":"([0-9a-f]{64})","gone":(\{.*\}),"seal":"([0-9a-f]{64})"\}\n'
 )
@@ -151,6 +155,70 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes] | Torn
                 offset += len(raw)
     except FileNotFoundError:
         return
+
+
+def place_after(path: Path, seq: int) -> int:
+    """Where line `seq + 1` begins, found by halving the file, since lines stand in the order of their numbers; 0 where
+    it is not found so (a damaged or missing line): whoever reads on skips what comes before. Where no line stands
+    behind `seq`, the end."""
+    if seq < _NEAR:
+        return 0
+    try:
+        with path.open("rb") as file:
+            low, high = 0, _whole_end(file)
+            end, any_behind = high, False
+            while low < high:
+                middle = (low + high) // 2
+                begin = _line_from(file, middle, high)
+                if begin is None:  # no line begins in the second half
+                    high = middle
+                    continue
+                number = _number_at(file, begin)
+                if number is None:
+                    return 0
+                if number == seq + 1:
+                    return begin
+                if number <= seq:
+                    low = begin + 1
+                else:
+                    high, any_behind = middle, True
+            return 0 if any_behind else end
+    except FileNotFoundError:
+        return 0
+
+
+def _whole_end(file: BinaryIO) -> int:
+    """Where the last whole line ends."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        size = min(_PROBE, end)
+        file.seek(end - size)
+        if (found := file.read(size).rfind(b"\n")) >= 0:
+            return end - size + found + 1
+        end -= size
+    return 0
+
+
+def _line_from(file: BinaryIO, offset: int, end: int) -> int | None:
+    """Where the first line begins at or behind an offset and before `end`; never reads further than that."""
+    if offset == 0:
+        return 0
+    at = offset - 1
+    file.seek(at)
+    while at < end:
+        chunk = file.read(min(_PROBE, end - at))
+        if not chunk:
+            break
+        if (found := chunk.find(b"\n")) >= 0:
+            return at + found + 1 if at + found + 1 < end else None
+        at += len(chunk)
+    return None
+
+
+def _number_at(file: BinaryIO, begin: int) -> int | None:
+    file.seek(begin)
+    match = _NUMBER.match(file.read(32))
+    return int(match[1]) if match else None
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[Line]:

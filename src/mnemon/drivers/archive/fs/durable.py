@@ -48,9 +48,14 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+def temporary_name(path: Path) -> Path:
+    """Beside a path, a name nobody reads."""
+    return path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+
+
 def write_temporary(path: Path, data: bytes) -> Path:
     """The bytes, synced, under a name nobody reads yet."""
-    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+    temporary = temporary_name(path)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with named(path):

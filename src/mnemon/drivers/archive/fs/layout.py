@@ -16,6 +16,8 @@ TAGS = "tags.json"
 CLAIMS = "claims.jsonl"
 ARCHIVES = "archives"
 COMMIT = "commit.json"
+# Which turns a long session holds: a copy of what its log says, to be thrown away at any time.
+SEEN = ".seen"
 # What is still to be done, should a crash come in between: blobs to let go of, folders out of sight to be removed.
 UNNEEDED = ".unneeded.json"
 ERASED = ".erased"

@@ -25,6 +25,7 @@ from mnemon.drivers.archive.fs.layout import (
     FULL_NAME,
     META,
     RELATIONS,
+    SEEN,
     SESSION,
     TAGS,
     TURNS,
@@ -83,7 +84,7 @@ def _files(layout: Layout, folders: list[Path], blobs: set[str]) -> Iterator[tup
 def _plain_files(folder: Path) -> list[Path]:
     """What is to be kept of a folder, a session's commits with it; not what is only there until it is done."""
     found = [*folder.iterdir(), *folder.glob(f"{ARCHIVES}/*/*")] if folder.is_dir() else []
-    return sorted(p for p in found if p.is_file() and not p.name.startswith((TEMPORARY, UNNEEDED)))
+    return sorted(p for p in found if p.is_file() and not p.name.startswith((TEMPORARY, UNNEEDED, SEEN)))
 
 
 def _is_log(path: Path) -> bool:
@@ -161,7 +162,7 @@ def _unit(layout: Layout, tenant_id: str, target: Path) -> tuple[str, ...]:
 def _target(layout: Layout, prefix: str, name: str) -> Path:
     parts = PurePosixPath(name).parts
     outside = len(parts) < 2 or parts[0] != prefix or ".." in parts or any(c in name for c in "\\\0")
-    if outside or parts[-1].startswith(TEMPORARY):
+    if outside or parts[-1].startswith((TEMPORARY, UNNEEDED, SEEN)):
         raise InvalidArgument(f"the export holds a path outside tenant folder {prefix!r}: {name!r}", field="file")
     return layout.home.joinpath("tenants", *parts)
 

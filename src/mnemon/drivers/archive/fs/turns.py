@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,10 +25,12 @@ from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
 from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
+from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
 
 _OPEN_SESSIONS = 512
 _FEW = 8
 _FAST_S = 0.002
+_ID_FIRST = re.compile(rb'\{"turn_id":("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(slots=True)
@@ -39,16 +43,7 @@ class _Tail:
     count: int
     head: str
     principals: frozenset[str]
-    seen: dict[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bookmark:
-    """The last line of a page: its number, its chain, and where it begins."""
-
-    seq: int
-    chain: str
-    offset: int
+    seen: Seen
 
 
 def session_genesis(key: SessionKey) -> str:
@@ -57,6 +52,12 @@ def session_genesis(key: SessionKey) -> str:
 
 def turn_body(turn: Turn) -> bytes:
     return turn.model_dump_json(exclude_defaults=True).encode()
+
+
+def _turn_id(body: bytes) -> str:
+    """Of the many lines of a long session only the ids are wanted, and each begins with its own."""
+    match = _ID_FIRST.match(body)
+    return str(json.loads(match[1])) if match else Turn.model_validate_json(body).turn_id
 
 
 def _owns(scope: Scope, key: SessionKey) -> bool:
@@ -82,7 +83,6 @@ class TurnFiles:
         self._entropy = entropy
         self._step = step
         self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
-        self._page_ends: dict[SessionKey, _Bookmark] = {}
         self._guard = Lock()
         self._sync_s = 0.0  # a running average
 
@@ -215,6 +215,9 @@ class TurnFiles:
             self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
         tail.size, tail.count, tail.head = tail.stamp.size, before + len(new), chains[-1]
         tail.seen.update(prints)
+        if tail.seen.is_due:
+            last = len(data) - data.rfind(b"\n", 0, -1) - 1
+            tail.seen.keep(Path(tail.path), Reach(tail.count, tail.head, tail.size - last, tail.size))
         stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
         return AppendResult(stored, repeated, stored[-1].seq, chains[-1])
 
@@ -233,7 +236,7 @@ class TurnFiles:
                 batch[turn.turn_id] = print_
                 new.append(turn)
                 bodies.append(body)
-            elif known not in (print_, b"gone"):
+            elif known not in (print_, GONE):
                 raise Conflict(
                     f"turn {turn.turn_id} of session {key.session_id} is archived with other content; "
                     "words are never rewritten: use a new turn_id or a new session_id",
@@ -262,18 +265,21 @@ class TurnFiles:
 
     def _scan_tail(self, record: SessionRecord, path: Path) -> _Tail:
         stamp = chainlog.stamp(str(path))
-        tail = _Tail(str(path), stamp, 0, 0, session_genesis(record.key), frozenset(record.principals), {})
-        for item in chainlog.read_lines(path):
+        seen, reach = remembered(path)
+        reach = reach or Reach(0, session_genesis(record.key), 0, 0)
+        tail = _Tail(str(path), stamp, reach.end, reach.seq, reach.chain, frozenset(record.principals), seen)
+        for item in chainlog.read_lines(path, reach.end):
             if isinstance(item, chainlog.Torn):
                 break
             line = chainlog.parse(item[1])
             if line is None:
                 raise Corrupt(f"{path}: unreadable line at byte {item[0]}", where=str(path))
             tail.count, tail.head, tail.size = line.seq, line.chain, item[0] + len(item[1])
+            reach = Reach(line.seq, line.chain, item[0], tail.size)
             if line.body is not None:
-                tail.seen[Turn.model_validate_json(line.body).turn_id] = _fingerprint(line.body)
+                seen.fresh[_turn_id(line.body)] = _fingerprint(line.body)
             elif line.gone:
-                tail.seen[line.gone["turn_id"]] = b"gone"
+                seen.fresh[line.gone["turn_id"]] = GONE
         if tail.count < record.turn_count:
             # Writing on would cut off what is left of them.
             raise Corrupt(
@@ -281,13 +287,15 @@ class TurnFiles:
             )
         if tail.count:
             chainlog.settle(path)
+            if len(seen.fresh) >= MANY:  # so that the next one need not read them again
+                seen.keep(path, reach)
         return tail
 
     def read(self, scope: Scope, key: SessionKey, after: int, limit: int | None) -> list[StoredTurn]:
         self.visible_record(scope, key)
         path = self._layout.session(key) / TURNS
         out: list[StoredTurn] = []
-        for item in chainlog.read_lines(path, self._page_begins(key, path, after)):
+        for item in chainlog.read_lines(path, chainlog.place_after(path, after)):
             if isinstance(item, chainlog.Torn):
                 break
             line = chainlog.parse(item[1])
@@ -297,27 +305,7 @@ class TurnFiles:
                 break
             if line.body is not None and line.at is not None and line.seq > after:
                 out.append(StoredTurn(Turn.model_validate_json(line.body), line.seq, line.at, line.chain))
-                last = _Bookmark(line.seq, line.chain, item[0])
-        if out and len(out) == limit:
-            self._keep_place(key, last)
         return out
-
-    def _keep_place(self, key: SessionKey, mark: _Bookmark) -> None:
-        with self._guard:
-            if len(self._page_ends) >= _OPEN_SESSIONS:
-                self._page_ends.clear()
-            self._page_ends[key] = mark
-
-    def _page_begins(self, key: SessionKey, path: Path, after: int) -> int:
-        """Where the page before this one ended, so that reading a long session by pages reads it once."""
-        with self._guard:
-            mark = self._page_ends.pop(key, None)
-        if mark is None or mark.seq != after:
-            return 0
-        # Forgetting moves lines, and a new file may have the number of an old one: only the line itself can tell.
-        item = next(chainlog.read_lines(path, mark.offset), None)
-        line = chainlog.parse(item[1]) if isinstance(item, tuple) else None
-        return mark.offset if line and (line.seq, line.chain) == (mark.seq, mark.chain) else 0
 
     def tombstones(self, scope: Scope, key: SessionKey) -> list[Tombstone]:
         self.visible_record(scope, key)
@@ -351,6 +339,7 @@ class TurnFiles:
                 kept.append(item[1])
         if forgotten:
             self._no_longer_need(path.parent, blobs_named(forgotten))
+            forget_seen(path)
             replace_file(path, b"".join(kept), self._step, "forget")
         sweep(path.parent)  # what was cut off may have left copies
         self.drop_memory(key.tenant_id, key.owner, key.session_id)
@@ -379,10 +368,9 @@ class TurnFiles:
     def drop_memory(self, tenant_id: str, owner: Owner | None = None, session_id: str | None = None) -> None:
         """Know nothing any more of a session, of an owner's sessions, of a tenant's."""
         with self._guard:
-            for known in (self._tails, self._page_ends):
-                for key in [k for k in known if k.tenant_id == tenant_id]:
-                    if owner in (None, key.owner) and session_id in (None, key.session_id):
-                        del known[key]
+            for key in [k for k in self._tails if k.tenant_id == tenant_id]:
+                if owner in (None, key.owner) and session_id in (None, key.session_id):
+                    del self._tails[key]
 
 
 def unneeded_blobs(folder: Path) -> set[str]:

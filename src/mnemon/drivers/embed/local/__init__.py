@@ -23,6 +23,8 @@ __all__ = ["LocalEmbedder"]
 
 # Texts of one slice: few enough that a question need not wait for the end of an import, and that cores share a list.
 _AT_ONCE = 64
+# The encoder reads the first 256 tokens; they never stand behind this, and the rest need not be cut into any.
+_LONGEST_CHARS = 20_000
 _AT_LEAST = 8
 _CORES = max(os.cpu_count() or 1, 1)
 
@@ -76,7 +78,7 @@ class LocalEmbedder:
     def _embed(self, texts: Sequence[str]) -> list[np.ndarray[Any, np.dtype[np.float32]]]:
         encoder, tokenizer, cores = self._load()
         # A lone surrogate cannot be tokenised.
-        plain = (text.encode("utf-8", "replace").decode() for text in texts)
+        plain = (text[:_LONGEST_CHARS].encode("utf-8", "replace").decode() for text in texts)
         tokens = [tokenizer.encode(self._english(text)).ids for text in plain]
         with cores.one_each():
             return encoder.encode(tokens)
