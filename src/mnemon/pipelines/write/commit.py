@@ -415,12 +415,18 @@ class Committer:
         applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.now())
         out.results, out.edges, out.failures = applied.results, applied.edges, applied.failures
         try:
-            await self._settle(scope, record, commit, applied, out)
+            await self._settle(scope, record, commit, applied, out, again)
         except StorageFailed as error:
             out.failures.append(error.message)
 
     async def _settle(
-        self, scope: Scope, record: SessionRecord, commit: CommitRecord, applied: Applied, out: Outcome
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        commit: CommitRecord,
+        applied: Applied,
+        out: Outcome,
+        again: bool,
     ) -> None:
         """What the nodes came to, told to the papers of the sessions it concerns."""
         own = _newest([*out.claims, *applied.own])

@@ -58,6 +58,7 @@ STEPS = (
 # `list` is the name of a method below.
 Jobs = list[Job]
 Places = list[tuple[Place, Job]]
+Line = list[Place]
 
 _log = logging.getLogger(__name__)
 
@@ -472,7 +473,7 @@ class FsQueue:
                 suspected=sum(place.lost > 0 for place in waiting),
             )
 
-    def _known(self, there: set[str]) -> list[Place]:
+    def _known(self, there: set[str]) -> Line:
         """What waits, each read once however often it is counted."""
         self._waiting.catch_up()
         line = [place for place in self._waiting if place.name in there]
