@@ -53,15 +53,15 @@ def clock() -> FixedClock:
 
 
 async def test_a_long_queue_is_not_a_slow_queue(tmp_path: Path, clock: FixedClock) -> None:
-    """Put does not look at the other jobs. The bound is loose: this machine does other things too."""
+    """Put does not look at the other jobs. Work is counted, not time: a busy machine may let anybody wait."""
     queue = FsQueue(tmp_path, clock)
 
     async def put_p50(prefix: str) -> float:
         times = []
         for n in range(60):
-            start = time.perf_counter()
+            start = time.process_time()
             await queue.put([job(f"{prefix}{n}")])
-            times.append(time.perf_counter() - start)
+            times.append(time.process_time() - start)
         return statistics.median(times)
 
     empty = await put_p50("warm")

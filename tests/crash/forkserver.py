@@ -7,11 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 Say = Callable[..., None]
+
+STUCK_S = 120
+"""Only a writer that does nothing at all for so long has failed: a machine may be as slow as it likes."""
 
 
 def serve(run: Callable[[dict[str, Any], Say], None]) -> None:
@@ -68,6 +73,24 @@ class Forks:
     def start(self, task: dict[str, Any]) -> int:
         print(json.dumps(task), file=self._in, flush=True)
         return int(self._out.readline())
+
+    def kill(self, pid: int, said: Path, lines: int, moment_s: float = 0.0) -> None:
+        """Once the writer has said so many lines, and a moment later: how far it gets does not hang on how fast it is.
+        One that has finished by then is left in peace."""
+        there, patience = -1, 0.0
+        while there < lines:
+            now = said.read_bytes().count(b"\n") if said.exists() else 0
+            patience = time.monotonic() + STUCK_S if now > there else patience
+            there = max(there, now)
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+            assert time.monotonic() < patience, f"stuck after {there} lines"
+            time.sleep(0.001)
+        time.sleep(moment_s)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """How the writer ended: a negative signal, or its exit code."""

@@ -34,14 +34,16 @@ class FlakyModel(OnePrompt):
     provider = "flaky"
     model = "flaky-1"
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, say: Say) -> None:
         self._chance = chance
+        self._say = say
 
     async def complete(
         self, messages: Sequence[ChatMessage], schema: dict[str, Any], scope: Scope | None = None
     ) -> Completion:
         if asking(messages) != "historian.absolutise":
             raise ModelFailed("only the historian is served today")
+        self._say("asked")
         given = dict(_DATA.findall(messages[1].text))
         luck = self._chance.randrange(100)
         if luck < REFUSES:
@@ -78,7 +80,7 @@ async def work(home: Path, seed: str, say: Say, until_empty: bool) -> None:
     chance = random.Random(seed)
     config = Config(background_worker=False)
     embedder = {"provider": "hash", "cache": False}
-    memory = AsyncMemory(home, llm=FlakyModel(chance), embedder=embedder, config=config)
+    memory = AsyncMemory(home, llm=FlakyModel(chance, say), embedder=embedder, config=config)
     memory.parts.queue._backoff = Backoff(0.01, 0.05)  # type: ignore[attr-defined]  # a test need not wait minutes
     say("ready")
     while True:
@@ -91,6 +93,7 @@ async def work(home: Path, seed: str, say: Say, until_empty: bool) -> None:
         if not result.claimed:
             if until_empty and not stats.pending and not stats.claimed:
                 return
+            say("idle")
             await asyncio.sleep(0.01)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -32,16 +29,20 @@ class Server(Forks):
     """The warm process that forks writers."""
 
     def run(
-        self, home: Path, run: str, kill_at: str = "", kill_after_s: float | None = None, rounds: int = ROUNDS
+        self,
+        home: Path,
+        run: str,
+        kill_at: str = "",
+        lines: int | None = None,
+        moment_s: float = 0.0,
+        rounds: int = ROUNDS,
     ) -> tuple[int, str]:
         """How a writer ended, and what it said."""
         said = home.with_name(f"{home.name}.{run}.said")
         task = {"home": str(home), "run": run, "rounds": rounds, "kill_at": kill_at, "said": str(said)}
         pid = self.start(task)
-        if kill_after_s is not None:
-            time.sleep(kill_after_s)
-            with contextlib.suppress(ProcessLookupError):  # it may have finished by itself
-                os.kill(pid, signal.SIGKILL)
+        if lines is not None:
+            self.kill(pid, said, lines, moment_s)
         status = self.wait()
         return status, said.read_text() if said.exists() else ""
 
@@ -264,7 +265,7 @@ async def test_killed_at_random_times(server: Server, tmp_path: Path) -> None:
         said = Said()
         home = tmp_path / f"{start}"
         for n in range(min(RUNS_A_HOME, KILLS - start)):
-            status, output = server.run(home, f"r{n}", kill_after_s=chance.uniform(0.0, 0.12))
+            status, output = server.run(home, f"r{n}", lines=chance.randint(0, 40), moment_s=chance.uniform(0, 0.02))
             said.hear(output)
             assert status in (-9, 0)
             killed += status == -9

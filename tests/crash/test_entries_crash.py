@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,15 +57,14 @@ class Trial:
         self.steps: list[str] = []
         self.acknowledged = 0
 
-    def live(self, kill_at: str = "", after_s: float | None = None) -> int:
+    def live(self, kill_at: str = "", lines: int | None = None, moment_s: float = 0.0) -> int:
         self._runs += 1
         self._said.unlink(missing_ok=True)
         task = {"home": str(self._home), "run": f"r{self._runs}", "kill_at": kill_at, "said": str(self._said)}
-        task |= {"entries": self.book.entries, "told": self.book.told, "rounds": ROUNDS if after_s is None else _ALL}
+        task |= {"entries": self.book.entries, "told": self.book.told, "rounds": ROUNDS if lines is None else _ALL}
         pid = self._forks.start(task)
-        if after_s is not None:
-            time.sleep(after_s)
-            os.kill(pid, signal.SIGKILL)
+        if lines is not None:
+            self._forks.kill(pid, self._said, lines, moment_s)
         ended = self._forks.wait()
         for line in self._said.read_text(encoding="utf-8").splitlines() if self._said.exists() else []:
             self._hear(*line.split(maxsplit=1))
@@ -211,7 +209,7 @@ def test_kills_at_random_times(forks: Forks, tmp_path: Path) -> None:
     trial = Trial(forks, tmp_path / "home0")
     acknowledged = 0
     for number in range(KILLS // 4):
-        assert trial.live(after_s=rng.uniform(0.05, 0.4)) == -signal.SIGKILL
+        assert trial.live(lines=rng.randint(0, 60), moment_s=rng.uniform(0, 0.02)) == -signal.SIGKILL
         asyncio.run(trial.check(whole=number % 10 == 9))
         if number % 20 == 19:
             acknowledged += trial.acknowledged

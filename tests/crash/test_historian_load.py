@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -81,21 +80,24 @@ async def _told(home: Path) -> None:
 def _lived_and_died(forks: list[Forks], home: Path, seed: str, chance: random.Random) -> None:
     """Two historians side by side, killed at a moment of no one's choosing."""
     pids = [_start(fork, home, f"{seed}-{n}", until_empty=False) for n, fork in enumerate(forks)]
-    for pid in pids:
-        time.sleep(chance.uniform(0.1, 0.9))
-        os.kill(pid, signal.SIGKILL)
+    for n, (fork, pid) in enumerate(zip(forks, pids, strict=True)):
+        fork.kill(pid, _said(home, f"{seed}-{n}"), chance.randint(1, 40), chance.uniform(0, 0.02))
     assert [fork.wait() for fork in forks] == [-signal.SIGKILL] * 2
 
 
 def _lived(forks: list[Forks], home: Path, seed: str) -> None:
     for n, fork in enumerate(forks):
         _start(fork, home, f"{seed}-{n}", until_empty=True)
-    assert [fork.wait() for fork in forks] == [0] * len(forks), home.with_suffix(".said").read_text()
+    assert [fork.wait() for fork in forks] == [0] * len(forks), _said(home, f"{seed}-0").read_text()
 
 
 def _start(fork: Forks, home: Path, seed: str, until_empty: bool) -> int:
-    said = str(home.with_suffix(".said"))
+    said = str(_said(home, seed))
     return fork.start({"home": str(home), "seed": seed, "until_empty": until_empty, "said": said})
+
+
+def _said(home: Path, seed: str) -> Path:
+    return home.with_suffix(f".{seed}.said")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,16 +46,14 @@ class Trial:
         self.acknowledged: dict[str, list[str]] = {}
         self.steps: set[str] = set()
 
-    def kill(self, kill_at: str = "", after_s: float | None = None) -> int:
+    def kill(self, kill_at: str = "", lines: int | None = None, moment_s: float = 0.0) -> int:
         """Start a writer, let it die, and take down what it had acknowledged by then."""
         self._runs += 1
         self._said.unlink(missing_ok=True)
         task = {"home": str(self._home), "run": f"r{self._runs}", "kill_at": kill_at, "said": str(self._said)}
         pid = self._forks.start({**task, "queue": self._queue})
-        if after_s is not None:
-            self._wait_for_ready()
-            time.sleep(after_s)
-            os.kill(pid, signal.SIGKILL)
+        if lines is not None:
+            self._forks.kill(pid, self._said, lines, moment_s)
         ended = self._forks.wait()
         for line in self._said.read_text(encoding="utf-8").splitlines():
             verb, *rest = line.split()
@@ -66,13 +63,6 @@ class Trial:
             elif verb == "step":
                 self.steps.add(rest[0])
         return ended
-
-    def _wait_for_ready(self) -> None:
-        for _ in range(2000):
-            if self._said.exists() and "ready" in self._said.read_text(encoding="utf-8"):
-                return
-            time.sleep(0.002)
-        raise AssertionError("the writer never got ready")
 
     async def check(self, whole: bool) -> None:
         """After a restart: jobs are taken over and done, and everything acknowledged is there once."""
@@ -104,7 +94,7 @@ class Trial:
 @pytest.mark.parametrize("queue", ["fs", "sqlite"])
 def test_a_kill_at_every_step(forks: Forks, tmp_path: Path, queue: str) -> None:
     scout = Trial(forks, tmp_path / "scout", queue)
-    scout.kill(after_s=0.8)
+    scout.kill(lines=150)
     steps = sorted(scout.steps)
     assert len(steps) >= 10
     trial = Trial(forks, tmp_path / "home", queue)
@@ -124,7 +114,7 @@ def test_kills_at_random_times(forks: Forks, tmp_path: Path, queue: str) -> None
     rng = random.Random(queue)
     trial = Trial(forks, tmp_path / "home0", queue)
     for number in range(KILLS // 2):
-        assert trial.kill(after_s=rng.uniform(0, 0.06)) == -signal.SIGKILL
+        assert trial.kill(lines=rng.randint(0, 40), moment_s=rng.uniform(0, 0.02)) == -signal.SIGKILL
         if number % 10 == 9:
             asyncio.run(trial.check(whole=True))
         if number % 40 == 39:

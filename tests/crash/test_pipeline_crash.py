@@ -10,7 +10,6 @@ import random
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,13 +51,14 @@ class Life:
         self.total = 0
         self.steps: list[str] = []
 
-    def live(self, kill_at: str = "", after_s: float | None = None, end: int | None = None) -> int:
+    def live(
+        self, kill_at: str = "", lines: int | None = None, moment_s: float = 0.0, end: int | None = None
+    ) -> int:
         self._said.unlink(missing_ok=True)
         task = {"home": str(self.home), "begin": self.begin, "kill_at": kill_at, "said": str(self._said)}
         pid = self.forks.start({**task, "queue": self._queue, "story": self.story, "end": end})
-        if after_s is not None:
-            time.sleep(after_s)
-            os.kill(pid, signal.SIGKILL)
+        if lines is not None:
+            self.forks.kill(pid, self._said, lines, moment_s)
         ended = self.forks.wait()
         for line in self._said.read_text(encoding="utf-8").splitlines() if self._said.exists() else []:
             verb, *rest = line.split(maxsplit=1)
@@ -176,7 +176,7 @@ def test_kills_at_random_times(forks: Forks, tmp_path: Path, undisturbed: Life, 
     while left > 0:
         life = Life(forks, tmp_path / f"home{left}", queue)
         while life.begin < len(STORY) and left > 0:
-            life.live(after_s=rng.uniform(0.02, 0.35))
+            life.live(lines=rng.randint(0, 60), moment_s=rng.uniform(0, 0.03))
             left -= 1
         assert life.live() == 0
         assert life.memory() == expected

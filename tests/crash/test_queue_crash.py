@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ from mnemon.drivers.queue import fs, sqlite
 WORKER = Path(__file__).with_name("queue_worker.py")
 STEPS = {"fs": fs.STEPS, "sqlite": sqlite.STEPS}
 KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "60"))
-LONGEST_RUN_S = 10.0
+LONGEST_RUN_S = 120.0
 
 
 class LaterClock:
@@ -71,7 +70,7 @@ def start(driver: str, root: Path, run: str, step: str, hit: int, company: str) 
     return child
 
 
-def last_words(child: subprocess.Popen[bytes]) -> str:
+def last_words(child: subprocess.Popen[bytes], first: str = "") -> str:
     try:
         output, _ = child.communicate(timeout=LONGEST_RUN_S)
     except subprocess.TimeoutExpired:
@@ -79,23 +78,26 @@ def last_words(child: subprocess.Popen[bytes]) -> str:
         child.communicate()
         raise
     assert child.returncode == -signal.SIGKILL
-    return output.decode()
+    return first + output.decode()
 
 
-def run_until_killed(driver: str, root: Path, run: str, step: str, hit: int, after_s: float) -> str:
+def kill_after(child: subprocess.Popen[bytes], lines: int) -> str:
+    """What it said until it was killed, some time after so many lines: a slow machine gets as far as a fast one."""
+    assert child.stdout is not None
+    said = b"".join(child.stdout.readline() for _ in range(lines))
+    child.kill()
+    return said.decode()
+
+
+def run_until_killed(driver: str, root: Path, run: str, step: str, hit: int, lines: int) -> str:
     child = start(driver, root, run, step, hit, "alone")
-    if not step:
-        time.sleep(after_s)
-        child.kill()
-    return last_words(child)
+    return last_words(child, "" if step else kill_after(child, lines))
 
 
-def run_two(driver: str, root: Path, run: str, first_s: float, second_s: float) -> list[str]:
+def run_two(driver: str, root: Path, run: str, lines: int) -> list[str]:
     pair = [start(driver, root, f"{who}{run}", "", 1, "shared") for who in "ab"]
-    for child, wait in zip(pair, (first_s, second_s), strict=True):
-        time.sleep(wait)
-        child.kill()
-    return [last_words(child) for child in pair]
+    heard = [kill_after(child, wait) for child, wait in zip(pair, (lines, 20), strict=True)]
+    return [last_words(child, first) for child, first in zip(pair, heard, strict=True)]
 
 
 async def check(driver: str, root: Path, said: Said) -> None:
@@ -143,8 +145,8 @@ async def test_killed_at_every_step_and_at_random_times(driver: str, tmp_path: P
     for n in range(kills):
         step = steps[n] if n < len(steps) else ""
         hit = chance.randint(1, 3)
-        after = chance.uniform(0.0, 0.15)
-        said.hear(run_until_killed(driver, tmp_path, f"r{n}", step, hit, after))
+        lines = chance.randint(0, 60)
+        said.hear(run_until_killed(driver, tmp_path, f"r{n}", step, hit, lines))
         await check(driver, tmp_path, said)
     assert said.put
     assert said.finished
@@ -157,6 +159,6 @@ async def test_two_processes_at_once_and_one_is_killed(driver: str, tmp_path: Pa
     chance = random.Random(7)
     said = Said()
     for n in range(max(KILLS // 20, 1)):
-        said.hear(*run_two(driver, tmp_path, str(n), chance.uniform(0.05, 0.3), 0.1))
+        said.hear(*run_two(driver, tmp_path, str(n), chance.randint(10, 60)))
         await check(driver, tmp_path, said)
     await drain(driver, tmp_path)

@@ -35,8 +35,10 @@ QUIET = Config(background_worker=False)
 
 
 class SlowEmbedder(HashEmbedder):
+    """Takes longer than the lease it is given."""
+
     async def embed_texts(self, texts: Sequence[str], purpose: Any = "document") -> list[EmbeddingVector]:
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(1.2 * workers.LEASE.total_seconds())
         return await super().embed_texts(texts, purpose)
 
 
@@ -46,8 +48,9 @@ def turns(*texts: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("wait", ["indexed", "archived"])
 async def test_a_long_job_keeps_its_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: Any) -> None:
-    monkeypatch.setattr(workers, "LEASE", timedelta(seconds=1))
-    monkeypatch.setattr("mnemon.pipelines.write.session.LEASE", timedelta(seconds=1))
+    # Renewed at a third of it: two seconds and more in which a busy machine may do something else.
+    monkeypatch.setattr(workers, "LEASE", timedelta(seconds=3))
+    monkeypatch.setattr("mnemon.pipelines.write.session.LEASE", timedelta(seconds=3))
     async with AsyncMemory(tmp_path, embedder=SlowEmbedder(), config=QUIET) as memory:
         writing = asyncio.create_task(
             memory.session_write("t", "u", "s", turns=turns("花生"), extract=False, wait=wait)
