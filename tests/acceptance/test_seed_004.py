@@ -357,7 +357,7 @@ def test_9_the_archive_holds_the_session_in_short(memory: Memory, home: Path) ->
     assert (archive.key_decisions, archive.unresolved) == (("four spaces in Python",), ("Anna",))
     assert [m["text"] for m in archive.recent_messages] == [t["text"] for t in TALK]
     assert (archive.used_contexts, archive.used_tools) == ((f"{URI}/memories/profile/profile",), tuple(used))
-    assert (archive.stats.total_turns, archive.stats.compression_count, archive.stats.memories_extracted) == (4, 0, 6)
+    assert (archive.stats.total_turns, archive.stats.compression_count, archive.stats.memories_extracted) == (4, 1, 6)
     assert archive.stats.total_tokens > 20
     body = json.loads((home / ME / "sessions/s/archives/1/commit.json").read_text(encoding="utf-8"))
     assert {name: body[name] for name in SAID} == SAID

@@ -23,7 +23,7 @@ from mnemon.logic.shelves import SHELVES
 from mnemon.logic.spans import place_of, problem
 from mnemon.logic.support import THE_USER, Cited, says_nothing, twisted, unsupported
 from mnemon.logic.text import fold
-from mnemon.logic.topics import is_topic, stands
+from mnemon.logic.topics import is_topic, names_a_topic, stands
 
 USER = "user"
 UNFILED = "general"
@@ -73,7 +73,7 @@ def _mended(given: DraftInput, draft: Draft) -> Draft:
             "overview": _fair(draft.overview, draft, cited),
             "content": _fair(draft.content, draft, cited),
             "rationale": _fair(draft.rationale, draft, cited),
-            "routing_key": draft.routing_key if is_topic(draft.routing_key, source) else UNFILED,
+            "routing_key": _topic(draft.routing_key, source),
             "dedup_key": draft.dedup_key if is_topic(draft.dedup_key, source) else "",
             "subject": USER if THE_USER.fullmatch(draft.subject.strip()) else draft.subject,
             "entity_names": tuple(n for n in draft.entity_names if stands(n, source)),
@@ -83,6 +83,11 @@ def _mended(given: DraftInput, draft: Draft) -> Draft:
             "tool": _counted(given, draft, cited) if draft.tool else None,
         }
     )
+
+
+def _topic(name: str, source: str) -> str:
+    """Words said, or of the table, or a word of the model's own that only says where a thing belongs."""
+    return name if is_topic(name, source) or names_a_topic(name, source) else UNFILED
 
 
 def _fair(text: str, draft: Draft, cited: Sequence[Cited]) -> str:
