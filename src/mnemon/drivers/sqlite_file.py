@@ -47,9 +47,10 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The file of a replica, with room for its pages."""
+    """The file of a replica, with room for its pages. What a power cut takes off its end is in the archive: no commit
+    waits for the disk."""
     with clear_errors(path):
-        connection = open_file(path)
+        connection = open_file(path, synchronous="NORMAL")
         connection.execute("PRAGMA cache_size = -32000")
     return connection
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from datetime import datetime
 
 from mnemon.contracts.graph import GraphAsk
+from mnemon.drivers.graph.sqlite.audiences import LISTED, Sql, listed
 from mnemon.drivers.graph.sqlite.rows import NEVER, micros
 from mnemon.logic.graph.listing import Place
 from mnemon.logic.graph.names import same
 
-Sql = tuple[str, list[object]]
-
-LISTED = "IN (SELECT value FROM json_each(?))"
-
-
-def listed(values: Iterable[object]) -> str:
-    return json.dumps(list(values))
+NUMBERED = f"IN (SELECT number FROM ident WHERE id {LISTED})"
 
 
 def shown(row: str, now: datetime | None) -> Sql:
@@ -39,11 +32,11 @@ def compile_ask(ask: GraphAsk, audiences: list[int], here: list[int], after: Pla
     if after is not None:
         parts.append(("(i.at, i.id) > (?, ?)", [*after]))
     if ask.ids is not None:
-        parts.append((f"i.id {LISTED}", [listed(ask.ids)]))
+        parts.append((f"i.ident {NUMBERED}", [listed(ask.ids)]))
     if ask.names:
         parts.append(_called(ask, seen))
     if ask.subjects:
-        parts.append((f"i.subject {LISTED}", [listed(ask.subjects)]))
+        parts.append((f"i.subject {NUMBERED}", [listed(ask.subjects)]))
     if ask.linked:
         parts.append(_linked(ask, seen))
     for facet in (ask.property, ask.slice_kind):
@@ -65,7 +58,7 @@ def _newest(ask: GraphAsk, seen: str) -> Sql:
     """Of several rows of one item, the one that says what it is like."""
     sql, values = shown("n", ask.now)
     return (
-        f"NOT EXISTS (SELECT 1 FROM item n WHERE n.id = i.id AND n.audience {LISTED} AND {sql}"
+        f"NOT EXISTS (SELECT 1 FROM item n WHERE n.ident = i.ident AND n.audience {LISTED} AND {sql}"
         " AND (n.closeness, n.learnt, n.row) > (i.closeness, i.learnt, i.row))",
         [seen, *values],
     )
@@ -75,7 +68,7 @@ def _called(ask: GraphAsk, seen: str) -> Sql:
     sql, values = shown("c", ask.now)
     names = listed({same(name) for name in ask.names})
     return (
-        f"(i.id, i.audience) IN (SELECT c.id, c.audience FROM name JOIN item c ON c.row = name.item"
+        f"(i.ident, i.audience) IN (SELECT c.ident, c.audience FROM name JOIN item c ON c.row = name.item"
         f" WHERE name.folded {LISTED} AND c.audience {LISTED} AND {sql})",
         [names, seen, *values],
     )
@@ -88,9 +81,9 @@ def _linked(ask: GraphAsk, seen: str) -> Sql:
         kept, of_type = f"{kept} AND e.rel {LISTED}", [*of_type, listed(ask.rel_types)]
     ends = listed(ask.linked)
     return (
-        "i.row IN (SELECT row FROM item WHERE id IN ("
-        f"SELECT e.src FROM edge e WHERE e.dst {LISTED} AND {kept}"
-        f" UNION SELECT e.dst FROM edge e WHERE e.src {LISTED} AND {kept})"
-        f" UNION SELECT row FROM item WHERE subject {LISTED})",
+        "i.row IN (SELECT row FROM item WHERE ident IN ("
+        f"SELECT e.src FROM edge e WHERE e.dst {NUMBERED} AND {kept}"
+        f" UNION SELECT e.dst FROM edge e WHERE e.src {NUMBERED} AND {kept})"
+        f" UNION SELECT row FROM item WHERE subject {NUMBERED})",
         [ends, *of_type, ends, *of_type, ends],
     )

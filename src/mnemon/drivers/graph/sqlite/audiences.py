@@ -10,28 +10,40 @@ from typing import NamedTuple
 from mnemon.contracts.scope import Scope
 from mnemon.logic.principals import closeness, handle
 
+LISTED = "IN (SELECT value FROM json_each(?))"
+
+Sql = tuple[str, list[object]]
+
 
 class Audience(NamedTuple):
     id: int
     closeness: int
 
 
-_FIND = "SELECT id, principals, domain FROM audience WHERE tenant = ?"
+def listed(values: Iterable[object]) -> str:
+    return json.dumps(list(values))
 
 
 def visible(db: sqlite3.Connection, scope: Scope, domain: str = "") -> list[int]:
     """The audiences a scope belongs to: found by handle, kept when every principal is the caller's."""
-    sql, values = _FIND, [scope.tenant_id]
+    sql, values = "SELECT id, principals FROM audience WHERE tenant = ?", [scope.tenant_id]
     if not scope.steward:
-        sql += " AND handle IN (SELECT value FROM json_each(?))"
-        values.append(json.dumps(sorted(scope.principals)))
+        sql += f" AND handle {LISTED}"
+        values.append(listed(sorted(scope.principals)))
     if domain:
         sql += " AND domain = ?"
         values.append(domain)
-    return [id_ for id_, principals, _ in db.execute(sql, values) if scope.sees(json.loads(principals))]
+    return [id_ for id_, principals in db.execute(sql, values) if scope.sees(json.loads(principals))]
 
 
-def audience(db: sqlite3.Connection, tenant: str, principals: Iterable[str], domain: str) -> Audience:
+def within(db: sqlite3.Connection, scope: Scope, column: str) -> Sql:
+    """Is the audience in this column one of the scope's? For who sees the whole tenant, without listing everybody."""
+    if scope.steward and scope.match == "within":
+        return f"(SELECT tenant FROM audience WHERE id = {column}) = ?", [scope.tenant_id]
+    return f"{column} {LISTED}", [listed(visible(db, scope))]
+
+
+def audience_of(db: sqlite3.Connection, tenant: str, principals: Iterable[str], domain: str) -> Audience:
     """The one for these, made where there is none."""
     those = sorted(set(principals))
     text = json.dumps(those, ensure_ascii=False)

@@ -4,7 +4,7 @@ and is not looked at again."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -15,33 +15,42 @@ from mnemon.contracts.errors import Corrupt, InvalidArgument
 from mnemon.contracts.graph import ITEM_TYPES, Entity, GraphEdge, GraphItem, ItemKind, Pointer
 from mnemon.drivers.graph.sqlite.audiences import Audience
 from mnemon.logic.graph.admission import called
-from mnemon.logic.graph.names import same
 
 NEVER = -(1 << 62)  # the time of what has none
 FOREVER = 1 << 62
 
-INSERT_ITEM = (
-    "INSERT INTO item (row, id, audience, origin, kind, at, finish, subject, facet, closeness, learnt, published,"
-    " expires, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-INSERT_NAME = "INSERT OR IGNORE INTO name (folded, item) VALUES (?, ?)"
-INSERT_EDGE = (
-    "INSERT INTO edge (src, rel, dst, audience, origin, weight, learnt, published, expires, evidence, body)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_ITEM = ("kind", "at", "finish", "subject", "facet", "learnt", "published", "expires", "body")
+_EDGE = ("weight", "learnt", "published", "expires", "evidence", "body")
+
+
+def _put(table: str, key: tuple[str, ...], given: tuple[str, ...], rest: tuple[str, ...]) -> str:
+    """A row that is said again as it stands is not touched: most of what goes with a turn was said with the last."""
+    columns = (*key, *given, *rest)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in rest)}"
+        f" WHERE ({', '.join(rest)}) IS NOT ({', '.join(f'excluded.{c}' for c in rest)})"
+    )
+
+
+PUT_ITEM = _put("item", ("speech", "ident"), ("id", "audience", "closeness"), _ITEM)
+PUT_EDGE = _put("edge", ("speech", "src", "rel", "dst"), ("audience",), _EDGE)
+PUT_NAME = "INSERT OR IGNORE INTO name (folded, item) SELECT ?, row FROM item WHERE speech = ? AND ident = ?"
 SELECT_ITEM = (
     "SELECT i.id, i.audience, i.kind, a.principals, a.domain, i.published, i.body"
     " FROM item i JOIN audience a ON a.id = i.audience"
 )
 SELECT_EDGE = (
-    "SELECT e.src, e.rel, e.dst, e.audience, a.principals, a.domain, e.weight, e.learnt, e.published, e.expires,"
+    "SELECT src.id, e.rel, dst.id, e.audience, a.principals, a.domain, e.weight, e.learnt, e.published, e.expires,"
     " e.evidence, e.body"
-    " FROM edge e JOIN audience a ON a.id = e.audience"
+    " FROM ({}) e JOIN audience a ON a.id = e.audience"
+    " JOIN ident src ON src.number = e.src JOIN ident dst ON dst.number = e.dst"
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ELSEWHERE = {"tenant_id", "user_id", "memory_domain", "published"}
+_ITEM_COLUMNS = {*_ELSEWHERE, "id"}
 _EDGE_COLUMNS = {*_ELSEWHERE, "src_id", "rel_type", "dst_id", "weight", "evidence", "created_at", "expires_at"}
 _PLAIN = GraphEdge.model_fields["provenance"].default
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -89,30 +98,33 @@ _FACTS: dict[ItemKind, Callable[[Any], _Facts]] = {
 _TIMELESS: _Facts = (NEVER, None, None, None)
 
 
-def item_row(item: GraphItem, row: int, audience: Audience, origin: int) -> Row:
+def subject_of(item: GraphItem) -> str | None:
     facts = _FACTS.get(item.kind)
+    return facts(item)[2] if facts else None
+
+
+def item_row(item: GraphItem, speech: int, audience: Audience, numbers: Mapping[str, int]) -> Row:
+    facts = _FACTS.get(item.kind)
+    at, finish, subject, facet = facts(item) if facts else _TIMELESS
     return (
-        row,
+        speech,
+        numbers[item.id],
         item.id,
         audience.id,
-        origin,
-        item.kind,
-        *(facts(item) if facts else _TIMELESS),
         audience.closeness,
+        item.kind,
+        at,
+        finish,
+        numbers[subject] if subject else None,
+        facet,
         _micros_or(item.updated_at or item.created_at, 0),
         item.published,
         _micros_or(item.expires_at, None),
-        _serialised(item, _ELSEWHERE),
+        _serialised(item, _ITEM_COLUMNS),
     )
 
 
-def name_rows(item: GraphItem, row: int) -> list[Row]:
-    if not isinstance(item, Entity):
-        return []
-    return [(same(name), row) for name in (item.name, *item.aliases)]
-
-
-def edge_row(edge: GraphEdge, audience: Audience, origin: int) -> Row:
+def edge_row(edge: GraphEdge, speech: int, audience: Audience, numbers: Mapping[str, int]) -> Row:
     plain = (
         (edge.provenance is _PLAIN or edge.provenance == _PLAIN)
         and not edge.ttl
@@ -121,11 +133,11 @@ def edge_row(edge: GraphEdge, audience: Audience, origin: int) -> Row:
         and edge.updated_at is None
     )
     return (
-        edge.src_id,
+        speech,
+        numbers[edge.src_id],
         edge.rel_type,
-        edge.dst_id,
+        numbers[edge.dst_id],
         audience.id,
-        origin,
         edge.weight,
         _micros_or(edge.created_at, None),
         edge.published,
@@ -180,6 +192,7 @@ def _item(tenant: str, row: tuple[Any, ...]) -> GraphItem:
     try:
         data = json.loads(body)
         data |= {
+            "id": id_,
             "tenant_id": tenant,
             "user_id": json.loads(principals),
             "memory_domain": domain,

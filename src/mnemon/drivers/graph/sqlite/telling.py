@@ -1,0 +1,232 @@
+"""What origins say, into rows and out of them again: a statement for each kind of row, however many say something."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from mnemon.contracts.graph import Entity, GraphEdge, GraphItem, Saying, Scoped
+from mnemon.contracts.scope import Scope
+from mnemon.drivers.graph.sqlite.audiences import LISTED, Audience, audience_of, listed
+from mnemon.drivers.graph.sqlite.rows import PUT_EDGE, PUT_ITEM, PUT_NAME, edge_row, item_row, subject_of
+from mnemon.logic.graph.names import names_of
+
+_SPOKEN = (
+    "SELECT s.origin, a.principals, s.number, s.audience, s.mark FROM speech s JOIN audience a ON a.id = s.audience"
+    f" WHERE s.tenant = ? AND s.origin {LISTED}"
+)
+_SPEAK = (
+    "INSERT INTO speech (number, tenant, origin, audience, mark) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (number) DO UPDATE SET mark = excluded.mark"
+)
+_OLD_NAMES = f"DELETE FROM name WHERE item = ? AND folded NOT {LISTED}"
+_UNUSED = (
+    f"DELETE FROM ident WHERE number {LISTED}"
+    " AND NOT EXISTS (SELECT 1 FROM item WHERE ident = number) AND NOT EXISTS (SELECT 1 FROM edge WHERE src = number)"
+    " AND NOT EXISTS (SELECT 1 FROM edge WHERE dst = number) AND NOT EXISTS (SELECT 1 FROM item WHERE subject = number)"
+)
+
+_REMEMBERED = 10_000
+
+Group = tuple[tuple[str, ...], str]
+
+
+class Speech(NamedTuple):
+    """What an origin says to one audience."""
+
+    number: int
+    audience: int
+    mark: str
+
+
+def speeches(db: sqlite3.Connection, scope: Scope, origins: Iterable[str]) -> dict[str, list[Speech]]:
+    """By origin, as far as the scope sees it."""
+    found: dict[str, list[Speech]] = {}
+    for origin, principals, *speech in db.execute(_SPOKEN, (scope.tenant_id, listed(origins))):
+        if scope.sees(json.loads(principals)):
+            found.setdefault(origin, []).append(Speech(*speech))
+    return found
+
+
+@dataclass(slots=True)
+class _Told:
+    """A saying as it goes into rows: of what is given twice, the later one; to whom it was and is said."""
+
+    saying: Saying
+    before: list[Speech]
+    items: dict[str, GraphItem] = field(init=False)
+    edges: dict[tuple[str, str, str], GraphEdge] = field(init=False)
+    numbers: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.items = {item.id: item for item in self.saying.batch.items()}
+        self.edges = {(edge.src_id, edge.rel_type, edge.dst_id): edge for edge in self.saying.batch.edges}
+        self.numbers = {one.audience: one.number for one in self.before}
+
+    def ids(self) -> Iterator[str]:
+        yield from self.items
+        yield from filter(None, map(subject_of, self.items.values()))
+        for src, _, dst in self.edges:
+            yield src
+            yield dst
+
+
+class Teller:
+    """Writes within a transaction of the graph's. Audiences are remembered as long as nobody else has written."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._audiences: dict[tuple[str, Group], Audience] = {}
+        self._written = -1
+        self._loose: set[int] = set()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around every change: what is remembered never outlives what is stored."""
+        written: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+        if written != self._written or len(self._audiences) > _REMEMBERED:
+            self._audiences.clear()
+            self._written = written
+        try:
+            yield
+            if self._loose:
+                self._db.execute(_UNUSED, (listed(self._loose),))
+        except BaseException:
+            self._audiences.clear()
+            raise
+        finally:
+            self._loose.clear()
+
+    def tell(self, scope: Scope, sayings: Sequence[Saying]) -> None:
+        some: dict[str, Saying] = {}
+        for saying in sayings:
+            if saying.origin in some:  # who says more than one thing says one after the other
+                self._tell(scope, some)
+                some = {}
+            some[saying.origin] = saying
+        self._tell(scope, some)
+
+    def _tell(self, scope: Scope, sayings: dict[str, Saying]) -> None:
+        before = speeches(self._db, scope, sayings)
+        self.forget([one for origin, those in before.items() if sayings[origin].whole for one in those])
+        told = [_Told(one, [] if one.whole else before.get(one.origin, [])) for one in sayings.values()]
+        to = self._speak(scope, told)
+        numbers = self._numbers(chain.from_iterable(one.ids() for one in told))
+        for one in told:
+            if one.before:
+                self._make_room(one, to, numbers)
+        items = [(one, item, to[_group(item)]) for one in told for item in one.items.values()]
+        edges = [(one, edge, to[_group(edge)]) for one in told for edge in one.edges.values()]
+        self._db.executemany(PUT_ITEM, [item_row(i, one.numbers[a.id], a, numbers) for one, i, a in items])
+        names = [
+            (name, one.numbers[a.id], numbers[item.id])
+            for one, item, a in items
+            if isinstance(item, Entity)
+            for name in names_of(item)
+        ]
+        if names:
+            self._db.executemany(PUT_NAME, names)
+        if edges:
+            self._db.executemany(PUT_EDGE, [edge_row(e, one.numbers[a.id], a, numbers) for one, e, a in edges])
+
+    def _speak(self, scope: Scope, told: Sequence[_Told]) -> dict[Group, Audience]:
+        """Each saying's mark, with everybody it is for: those it speaks to now, and those it spoke to before."""
+        last: int = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM speech").fetchone()[0]
+        to: dict[Group, Audience] = {}
+        rows: list[tuple[object, ...]] = []
+        for one in told:
+            here = {_group(given) for given in (*one.items.values(), *one.edges.values())}
+            to |= {group: self._audience(scope, group) for group in here if group not in to}
+            reached = {to[group].id for group in here} | one.numbers.keys()
+            # Who has nothing to say, says so to whoever it is.
+            reached = reached or {self._audience(scope, (tuple(scope.principals), "")).id}
+            for one_to in sorted(reached):
+                if one_to not in one.numbers:
+                    last += 1
+                    one.numbers[one_to] = last
+                rows.append((one.numbers[one_to], scope.tenant_id, one.saying.origin, one_to, one.saying.mark))
+        self._db.executemany(_SPEAK, rows)
+        return to
+
+    def _audience(self, scope: Scope, group: Group) -> Audience:
+        found = self._audiences.get((scope.tenant_id, group))
+        if found is None:
+            found = audience_of(self._db, scope.tenant_id, *group)
+            self._audiences[scope.tenant_id, group] = found
+        return found
+
+    def _numbers(self, ids: Iterable[str]) -> dict[str, int]:
+        """Every id's number, a new one where it has none."""
+        wanted = dict.fromkeys(ids)
+        known: dict[str, int] = dict(
+            self._db.execute(f"SELECT id, number FROM ident WHERE id {LISTED}", (listed(wanted),)).fetchall()
+        )
+        new = [id_ for id_ in wanted if id_ not in known]
+        for id_ in [id_ for id_ in new if "\0" in id_]:  # which JSON in SQLite ends at
+            found = self._db.execute("SELECT number FROM ident WHERE id = ?", (id_,)).fetchone()
+            if found:
+                known[id_] = found[0]
+                new.remove(id_)
+        last: int = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM ident").fetchone()[0]
+        numbered = list(enumerate(new, last + 1))
+        self._db.executemany("INSERT INTO ident (number, id) VALUES (?, ?)", numbered)
+        known.update((id_, number) for number, id_ in numbered)
+        return known
+
+    def _make_room(self, one: _Told, to: dict[Group, Audience], numbers: dict[str, int]) -> None:
+        """For what an origin says anew: it says it no longer to others, and an entity no longer has its old names."""
+        for number, audience, _ in one.before:
+            moved = [numbers[id_] for id_, item in one.items.items() if to[_group(item)].id != audience]
+            if moved:
+                self._drop_items("speech = ? AND ident = ?", [(number, ident) for ident in moved])
+            ends = [e for e in one.edges.values() if to[_group(e)].id != audience]
+            if ends:
+                self._db.executemany(
+                    "DELETE FROM edge WHERE speech = ? AND src = ? AND rel = ? AND dst = ?",
+                    [(number, numbers[e.src_id], e.rel_type, numbers[e.dst_id]) for e in ends],
+                )
+            here = listed(numbers[id_] for id_ in one.items)
+            held = self._db.execute(
+                f"SELECT row, id, kind, subject FROM item WHERE speech = ? AND ident {LISTED}", (number, here)
+            ).fetchall()
+            self._loose.update(subject for *_, subject in held if subject is not None)
+            entities = [(row, one.items[id_]) for row, id_, kind, _ in held if kind == Entity.kind]
+            if entities:
+                names = [(row, listed(names_of(e) if isinstance(e, Entity) else ())) for row, e in entities]
+                self._db.executemany(_OLD_NAMES, names)
+
+    def _drop_items(self, which: str, values: Sequence[tuple[int, ...]]) -> int:
+        for value in values:
+            rows = self._db.execute(f"SELECT ident, subject FROM item WHERE {which}", value)
+            self._loose.update(number for row in rows for number in row if number is not None)
+        self._db.executemany(f"DELETE FROM name WHERE item IN (SELECT row FROM item WHERE {which})", values)
+        return self._db.executemany(f"DELETE FROM item WHERE {which}", values).rowcount
+
+    def forget(self, given: Sequence[Speech]) -> int:
+        """Everything of these; how many items and edges that was."""
+        if not given:
+            return 0
+        which = [(one.number,) for one in given]
+        for value in which:
+            ends = self._db.execute("SELECT src, dst FROM edge WHERE speech = ?", value)
+            self._loose.update(chain.from_iterable(ends))
+        gone = self._drop_items("speech = ?", which)
+        gone += self._db.executemany("DELETE FROM edge WHERE speech = ?", which).rowcount
+        self._db.executemany("DELETE FROM speech WHERE number = ?", which)
+        return gone
+
+    def tidy(self, scope: Scope) -> None:
+        """Names of people nothing is left of."""
+        self._audiences.clear()
+        self._db.execute(
+            "DELETE FROM audience WHERE tenant = ? AND id NOT IN (SELECT audience FROM speech)", (scope.tenant_id,)
+        )
+
+
+def _group(given: Scoped) -> Group:
+    return given.user_id, given.memory_domain
