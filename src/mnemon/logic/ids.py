@@ -6,32 +6,35 @@ import hashlib
 import json
 import uuid
 from functools import lru_cache
+from typing import Literal
 
 from mnemon.contracts.scope import SessionKey
 
-_NAMESPACE = uuid.UUID("6f1de2b0-6c0e-5d0a-9d55-7a3b8f0c2a41")
+_NAMESPACE = uuid.UUID("6f1de2b0-6c0e-5d0a-9d55-7a3b8f0c2a41").bytes
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def stable_id(*parts: str) -> str:
     """uuid5 over the parts; JSON keeps ("a", "b:c") apart from ("a:b", "c")."""
-    return str(uuid.uuid5(_NAMESPACE, json.dumps(parts, ensure_ascii=False)))
+    return within(_NAMESPACE, _to_json(parts))
 
 
 @lru_cache(maxsize=4096)
-def _space_of(kind: str, key: SessionKey) -> bytes:
+def space_of(kind: Literal["turns", "events"], key: SessionKey) -> bytes:
+    """The namespace of a session's ids; see `turn_id` and `event_id`."""
     return uuid.UUID(stable_id(kind, key.tenant_id, key.owner.space, key.session_id)).bytes
 
 
 def turn_id(key: SessionKey, turn: str) -> str:
-    return _within(_space_of("turns", key), turn)
+    return within(space_of("turns", key), turn)
 
 
 def event_id(key: SessionKey, turn: str) -> str:
     """Of the event that a turn is."""
-    return _within(_space_of("events", key), turn)
+    return within(space_of("events", key), turn)
 
 
-def _within(space: bytes, name: str) -> str:
+def within(space: bytes, name: str) -> str:
     """uuid5 of a name in a namespace, written out by hand: it is made for every turn."""
     digest = bytearray(hashlib.sha1(space + name.encode(), usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50

@@ -6,7 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from functools import cache
+from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.graph import (
@@ -27,8 +31,9 @@ from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.contracts.turns import Role, Span, parse_time
 from mnemon.logic.graph.names import same
-from mnemon.logic.ids import event_id, stable_id, turn_id
+from mnemon.logic.ids import event_id, space_of, stable_id, within
 from mnemon.logic.language import language_of
+from mnemon.logic.memo import remembered
 
 DOMAIN = "dialog"
 _SUMMARY = 160  # code points of a turn that stand for it where it is listed
@@ -36,6 +41,26 @@ _KNOWN = (ClaimState.ACTIVE, ClaimState.SUPERSEDED)
 _BY = {role: Provenance(source=role.value) for role in Role}
 _CALENDAR = Provenance(source="calendar")
 _LEVEL = {"month": 2, "day": 3}
+_POINTER = set(Pointer.model_fields)
+_new, _put = object.__new__, object.__setattr__
+
+
+@cache
+def _blank(made: type[BaseModel]) -> tuple[dict[str, Any], set[str]]:
+    """One of its type with nothing said of it. It shares the defaults: they are never changed."""
+    fields = made.model_fields
+    shared = {name: one.default for name, one in fields.items() if one.default is not PydanticUndefined}
+    return shared, set(fields)
+
+
+def _made(made: type[BaseModel], fields: set[str], values: dict[str, Any]) -> Any:
+    """What `model_construct` does, without looking at every field again."""
+    one = _new(made)
+    _put(one, "__dict__", values)
+    _put(one, "__pydantic_fields_set__", fields)
+    _put(one, "__pydantic_extra__", None)
+    _put(one, "__pydantic_private__", None)
+    return one
 
 
 @dataclass(slots=True)
@@ -45,14 +70,17 @@ class _Page:
 
     record: SessionRecord
     published: bool
+    utterances: bytes = field(init=False)
+    events: bytes = field(init=False)
     scope: dict[str, Any] = field(init=False)
-    blanks: dict[type[Any], tuple[dict[str, Any], set[str]]] = field(default_factory=dict)
+    blanks: dict[type[BaseModel], tuple[dict[str, Any], set[str]]] = field(default_factory=dict)
     items: dict[str, dict[str, Any]] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], GraphEdge] = field(default_factory=dict)
     speakers: dict[str, str] = field(default_factory=dict)
     days: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.utterances, self.events = (space_of(kind, self.record.key) for kind in ("turns", "events"))
         self.scope = {
             "tenant_id": self.record.tenant_id,
             "user_id": self.record.principals,
@@ -60,22 +88,17 @@ class _Page:
             "published": self.published,
         }
 
-    def make(self, made: type[Any], values: dict[str, Any]) -> Any:
-        """What `model_construct` does, without looking at every field again."""
+    def make(self, made: type[BaseModel], values: dict[str, Any]) -> Any:
         known = self.blanks.get(made)
         if known is None:
-            known = self.blanks[made] = made.model_construct(**self.scope).__dict__, set(made.model_fields)
+            shared, fields = _blank(made)
+            known = self.blanks[made] = {**shared, **self.scope}, fields
         blank, fields = known
-        item = object.__new__(made)
-        put = object.__setattr__
-        put(item, "__dict__", {**blank, **values})
-        put(item, "__pydantic_fields_set__", fields)
-        put(item, "__pydantic_extra__", None)
-        put(item, "__pydantic_private__", None)
-        return item
+        return _made(made, fields, blank | values)
 
-    def add(self, kind: str, made: type[Any], id: str, **values: Any) -> str:
-        self.items.setdefault(kind, {})[id] = self.make(made, {"id": id, **values})
+    def add(self, kind: str, made: type[BaseModel], id: str, **values: Any) -> str:
+        values["id"] = id
+        self.items.setdefault(kind, {})[id] = self.make(made, values)
         return id
 
     def join(self, src: str, rel: str, dst: str, evidence: tuple[Pointer, ...] = (), **values: Any) -> None:
@@ -83,8 +106,14 @@ class _Page:
         there = self.edges.get((src, rel, dst))
         if there is not None:
             evidence = tuple(dict.fromkeys((*there.evidence, *evidence)))
-        ends = {"src_id": src, "rel_type": rel, "dst_id": dst, "evidence": evidence}
-        self.edges[src, rel, dst] = self.make(GraphEdge, {**ends, **values})
+        values |= {"src_id": src, "rel_type": rel, "dst_id": dst, "evidence": evidence}
+        self.edges[src, rel, dst] = self.make(GraphEdge, values)
+
+    def utterance_id(self, turn: str) -> str:
+        return within(self.utterances, turn)
+
+    def event_id(self, turn: str) -> str:
+        return within(self.events, turn)
 
     def speaker(self, name: str, role: Role) -> str:
         if name not in self.speakers:
@@ -101,13 +130,20 @@ class _Page:
         return self.add("entities", Entity, id, name=first, type=kind, aliases=tuple(sorted(known - {first})))
 
     def batch(self) -> GraphBatch:
-        filled: dict[str, Any] = {kind: tuple(rows.values()) for kind, rows in self.items.items()}
-        return GraphBatch.model_construct(None, **filled, edges=tuple(self.edges.values()))
+        blank, fields = _blank(GraphBatch)
+        filled = {kind: tuple(rows.values()) for kind, rows in self.items.items()}
+        return cast(GraphBatch, _made(GraphBatch, fields, {**blank, **filled, "edges": tuple(self.edges.values())}))
 
 
 def entity_id(record: SessionRecord, name: str) -> str:
     """Equal names are one entity, among those who may see it."""
-    return stable_id("entity", record.tenant_id, *sorted(record.principals), DOMAIN, same(name))
+    return _shared_id("entity", record.tenant_id, record.principals, same(name))
+
+
+@remembered(4096)
+def _shared_id(kind: str, tenant_id: str, principals: tuple[str, ...], *name: str) -> str:
+    """Of what those who may see it have in common: every one of their sessions speaks of it."""
+    return stable_id(kind, tenant_id, *sorted(principals), DOMAIN, *name)
 
 
 def segment_id(record: SessionRecord) -> str:
@@ -146,7 +182,7 @@ def _turn(page: _Page, stored: StoredTurn, segment: str) -> str:
     utterance = page.add(
         "utterances",
         UtteranceEvidence,
-        turn_id(record.key, turn.turn_id),
+        page.utterance_id(turn.turn_id),
         raw_text=turn.text,
         speaker=name,
         lang=language_of(turn.text),
@@ -160,7 +196,7 @@ def _turn(page: _Page, stored: StoredTurn, segment: str) -> str:
     event = page.add(
         "events",
         Event,
-        event_id(record.key, turn.turn_id),
+        page.event_id(turn.turn_id),
         summary=turn.text[:_SUMMARY],
         t_abs_start=said,
         source_turn_ids=(turn.turn_id,),
@@ -179,7 +215,8 @@ def _turn(page: _Page, stored: StoredTurn, segment: str) -> str:
 
 
 def _pointer(utterance: str, start: int, end: int) -> Pointer:
-    return Pointer.model_construct(utterance_id=utterance, span_start=start, span_end=end)
+    values = {"utterance_id": utterance, "span_start": start, "span_end": end}
+    return cast(Pointer, _made(Pointer, _POINTER, values))
 
 
 def _day(page: _Page, name: str, moment: datetime) -> str:
@@ -196,7 +233,7 @@ def _day(page: _Page, name: str, moment: datetime) -> str:
 
 def _slice(page: _Page, kind: str, name: str, start: datetime, end: datetime, parent: str = "") -> str:
     record = page.record
-    id = stable_id("slice", record.tenant_id, *sorted(record.principals), DOMAIN, kind, name)
+    id = _shared_id("slice", record.tenant_id, record.principals, kind, name)
     return page.add(
         "time_slices",
         TimeSlice,
@@ -252,7 +289,7 @@ def _knowledge(page: _Page, claim: Claim, said: Mapping[str, UtteranceEvidence])
         for entity, found in met.items():
             there = tuple(p for p in found if p.utterance_id == _utterance(page, span))
             if there:
-                page.join(event_id(page.record.key, span.turn_id), "MENTIONS", entity, there)
+                page.join(page.event_id(span.turn_id), "MENTIONS", entity, there)
     if claim.shelf is Shelf.EVENTS:
         _happening(page, claim, subject, met, words, carried)
     if claim.dedup_key:
@@ -281,7 +318,7 @@ def _rests(page: _Page, knowledge: str, claim: Claim, said: Mapping[str, Utteran
             expires_at=claim.expires_at,
         )
         page.join(knowledge, "SUPPORTED_BY", utterance, (pointer,))
-        page.join(knowledge, "DERIVED_FROM", event_id(page.record.key, span.turn_id), (pointer,))
+        page.join(knowledge, "DERIVED_FROM", page.event_id(span.turn_id), (pointer,))
         if span.turn_id in said:
             page.join(knowledge, "STATED_BY", entity_id(page.record, said[span.turn_id].speaker), (pointer,))
     return tuple(pointers)
@@ -342,7 +379,7 @@ def _state(page: _Page, claim: Claim, subject: str, carried: dict[str, Any]) -> 
         raw_value=claim.spans[0].text_exact,
         valid_from=claim.valid_from,
         valid_to=claim.said_until,
-        source_event_id=event_id(page.record.key, claim.spans[0].turn_id),
+        source_event_id=page.event_id(claim.spans[0].turn_id),
         evidence_level=claim.governance.evidence_level,
         **carried,
     )
@@ -382,7 +419,7 @@ def _data(claim: Claim) -> dict[str, Any]:
 
 
 def _utterance(page: _Page, span: Span) -> str:
-    return turn_id(page.record.key, span.turn_id)
+    return page.utterance_id(span.turn_id)
 
 
 def _named(name: str, spans: Sequence[Span], said: Mapping[str, UtteranceEvidence]) -> tuple[Pointer, ...]:

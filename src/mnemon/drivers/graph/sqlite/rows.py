@@ -149,8 +149,15 @@ def edge_row(edge: GraphEdge, speech: int, audience: Audience, numbers: Mapping[
 
 def _pointers(edge: GraphEdge) -> str:
     """Most words an edge rests on stand in one of its ends, which need not be named again."""
-    ends = {edge.dst_id: 1, edge.src_id: 0}
-    return _to_json([(ends.get(p.utterance_id, p.utterance_id), p.span_start, p.span_end) for p in edge.evidence])
+    if len(edge.evidence) > 1:
+        return f"[{','.join(_pointer(edge, pointer) for pointer in edge.evidence)}]"
+    return f"[{_pointer(edge, edge.evidence[0])}]"
+
+
+def _pointer(edge: GraphEdge, pointer: Pointer) -> str:
+    words = pointer.utterance_id
+    at: int | str = 0 if words == edge.src_id else 1 if words == edge.dst_id else _to_json(words)
+    return f"[{at},{pointer.span_start},{pointer.span_end}]"
 
 
 def _serialised(given: GraphItem | GraphEdge, elsewhere: set[str]) -> str:

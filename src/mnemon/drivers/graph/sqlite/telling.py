@@ -33,7 +33,9 @@ _UNUSED = (
 
 _REMEMBERED = 10_000
 
+# Principals and domain; and of these the speech and the audience.
 Group = tuple[tuple[str, ...], str]
+Place = tuple[int, Audience]
 
 
 class Speech(NamedTuple):
@@ -55,25 +57,29 @@ def speeches(db: sqlite3.Connection, scope: Scope, origins: Iterable[str]) -> di
 
 @dataclass(slots=True)
 class _Told:
-    """A saying as it goes into rows: of what is given twice, the later one; to whom it was and is said."""
+    """A saying on its way into rows: of what is given twice, the later one; its speeches' numbers by audience, those it
+    had before included; and where what it says to whom belongs."""
 
     saying: Saying
     before: list[Speech]
     items: dict[str, GraphItem] = field(init=False)
     edges: dict[tuple[str, str, str], GraphEdge] = field(init=False)
     numbers: dict[int, int] = field(init=False)
+    to: dict[Group, Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.items = {item.id: item for item in self.saying.batch.items()}
         self.edges = {(edge.src_id, edge.rel_type, edge.dst_id): edge for edge in self.saying.batch.edges}
         self.numbers = {one.audience: one.number for one in self.before}
 
-    def ids(self) -> Iterator[str]:
-        yield from self.items
-        yield from filter(None, map(subject_of, self.items.values()))
+    def ids(self) -> dict[str, None]:
+        ids = dict.fromkeys(self.items)
+        for item in self.items.values():
+            if subject := subject_of(item):
+                ids[subject] = None
         for src, _, dst in self.edges:
-            yield src
-            yield dst
+            ids[src] = ids[dst] = None
+        return ids
 
 
 class Teller:
@@ -115,43 +121,41 @@ class Teller:
         before = speeches(self._db, scope, sayings)
         self.forget([one for origin, those in before.items() if sayings[origin].whole for one in those])
         told = [_Told(one, [] if one.whole else before.get(one.origin, [])) for one in sayings.values()]
-        to = self._speak(scope, told)
-        numbers = self._numbers(chain.from_iterable(one.ids() for one in told))
+        self._speak(scope, told)
+        numbers = self._numbers([one.ids() for one in told])
         for one in told:
             if one.before:
-                self._make_room(one, to, numbers)
-        items = [(one, item, to[_group(item)]) for one in told for item in one.items.values()]
-        edges = [(one, edge, to[_group(edge)]) for one in told for edge in one.edges.values()]
-        self._db.executemany(PUT_ITEM, [item_row(i, one.numbers[a.id], a, numbers) for one, i, a in items])
+                self._make_room(one, numbers)
+        items = [item_row(i, *one.to[_group(i)], numbers) for one in told for i in one.items.values()]
         names = [
-            (name, one.numbers[a.id], numbers[item.id])
-            for one, item, a in items
-            if isinstance(item, Entity)
-            for name in names_of(item)
+            (name, one.to[_group(entity)][0], numbers[entity.id])
+            for one in told
+            for entity in one.saying.batch.entities
+            if one.items[entity.id] is entity
+            for name in names_of(entity)
         ]
-        if names:
-            self._db.executemany(PUT_NAME, names)
-        if edges:
-            self._db.executemany(PUT_EDGE, [edge_row(e, one.numbers[a.id], a, numbers) for one, e, a in edges])
+        edges = [edge_row(e, *one.to[_group(e)], numbers) for one in told for e in one.edges.values()]
+        for sql, rows in ((PUT_ITEM, items), (PUT_NAME, names), (PUT_EDGE, edges)):
+            if rows:
+                self._db.executemany(sql, rows)
 
-    def _speak(self, scope: Scope, told: Sequence[_Told]) -> dict[Group, Audience]:
+    def _speak(self, scope: Scope, told: Sequence[_Told]) -> None:
         """Each saying's mark, with everybody it is for: those it speaks to now, and those it spoke to before."""
         last: int = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM speech").fetchone()[0]
-        to: dict[Group, Audience] = {}
         rows: list[tuple[object, ...]] = []
         for one in told:
-            here = {_group(given) for given in (*one.items.values(), *one.edges.values())}
-            to |= {group: self._audience(scope, group) for group in here if group not in to}
-            reached = {to[group].id for group in here} | one.numbers.keys()
-            # Who has nothing to say, says so to whoever it is.
-            reached = reached or {self._audience(scope, (tuple(scope.principals), "")).id}
-            for one_to in sorted(reached):
-                if one_to not in one.numbers:
+            here = {_group(item) for item in one.items.values()} | {_group(edge) for edge in one.edges.values()}
+            if not here and not one.numbers:  # who has nothing to say, says so to whoever it is
+                here = {(tuple(scope.principals), "")}
+            for group in sorted(here):
+                to = self._audience(scope, group)
+                if to.id not in one.numbers:
                     last += 1
-                    one.numbers[one_to] = last
-                rows.append((one.numbers[one_to], scope.tenant_id, one.saying.origin, one_to, one.saying.mark))
+                    one.numbers[to.id] = last
+                one.to[group] = one.numbers[to.id], to
+            said = (scope.tenant_id, one.saying.origin)
+            rows += [(number, *said, to_, one.saying.mark) for to_, number in one.numbers.items()]
         self._db.executemany(_SPEAK, rows)
-        return to
 
     def _audience(self, scope: Scope, group: Group) -> Audience:
         found = self._audiences.get((scope.tenant_id, group))
@@ -160,9 +164,9 @@ class Teller:
             self._audiences[scope.tenant_id, group] = found
         return found
 
-    def _numbers(self, ids: Iterable[str]) -> dict[str, int]:
+    def _numbers(self, given: Sequence[dict[str, None]]) -> dict[str, int]:
         """Every id's number, a new one where it has none."""
-        wanted = dict.fromkeys(ids)
+        wanted = given[0] if len(given) == 1 else dict.fromkeys(chain.from_iterable(given))
         known: dict[str, int] = dict(
             self._db.execute(f"SELECT id, number FROM ident WHERE id {LISTED}", (listed(wanted),)).fetchall()
         )
@@ -178,13 +182,13 @@ class Teller:
         known.update((id_, number) for number, id_ in numbered)
         return known
 
-    def _make_room(self, one: _Told, to: dict[Group, Audience], numbers: dict[str, int]) -> None:
+    def _make_room(self, one: _Told, numbers: dict[str, int]) -> None:
         """For what an origin says anew: it says it no longer to others, and an entity no longer has its old names."""
-        for number, audience, _ in one.before:
-            moved = [numbers[id_] for id_, item in one.items.items() if to[_group(item)].id != audience]
+        for number, _, _ in one.before:
+            moved = [numbers[id_] for id_, item in one.items.items() if one.to[_group(item)][0] != number]
             if moved:
                 self._drop_items("speech = ? AND ident = ?", [(number, ident) for ident in moved])
-            ends = [e for e in one.edges.values() if to[_group(e)].id != audience]
+            ends = [e for e in one.edges.values() if one.to[_group(e)][0] != number]
             if ends:
                 self._db.executemany(
                     "DELETE FROM edge WHERE speech = ? AND src = ? AND rel = ? AND dst = ?",
