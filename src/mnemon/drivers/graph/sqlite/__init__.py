@@ -40,7 +40,6 @@ class SqliteGraph:
         self._writing = Lock()
         self._reader = connect(path)
         self._writer = connect(path)
-        self._teller = Teller(self._writer)
         try:
             with clear_errors(path):
                 migrate(self._writer, path, __name__)
@@ -62,8 +61,8 @@ class SqliteGraph:
 
     @contextmanager
     def _change(self) -> Iterator[Teller]:
-        with self._writing, clear_errors(self._path), transaction(self._writer), self._teller.changing():
-            yield self._teller
+        with self._writing, clear_errors(self._path), transaction(self._writer), Teller.at(self._writer) as teller:
+            yield teller
 
     # --- writing
 

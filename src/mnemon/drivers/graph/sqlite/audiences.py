@@ -47,9 +47,10 @@ def audience_of(db: sqlite3.Connection, tenant: str, principals: Iterable[str], 
     """The one for these, made where there is none."""
     those = sorted(set(principals))
     text = json.dumps(those, ensure_ascii=False)
-    db.execute(
-        "INSERT OR IGNORE INTO audience (tenant, handle, principals, domain) VALUES (?, ?, ?, ?)",
-        (tenant, handle(those), text, domain),
-    )
-    found = "SELECT id FROM audience WHERE tenant = ? AND principals = ? AND domain = ?"
-    return Audience(db.execute(found, (tenant, text, domain)).fetchone()[0], closeness(those))
+    found = db.execute(
+        "SELECT id FROM audience WHERE tenant = ? AND principals = ? AND domain = ?", (tenant, text, domain)
+    ).fetchone()
+    if found is None:
+        made = "INSERT INTO audience (tenant, handle, principals, domain) VALUES (?, ?, ?, ?) RETURNING id"
+        found = db.execute(made, (tenant, handle(those), text, domain)).fetchone()
+    return Audience(found[0], closeness(those))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from mnemon.contracts.graph import Entity, GraphEdge, GraphItem, Saying, Scoped
 from mnemon.contracts.scope import Scope
@@ -17,21 +17,16 @@ from mnemon.drivers.graph.sqlite.rows import PUT_EDGE, PUT_ITEM, PUT_NAME, edge_
 from mnemon.logic.graph.names import names_of
 
 _SPOKEN = (
-    "SELECT s.origin, a.principals, s.number, s.audience, s.mark FROM speech s JOIN audience a ON a.id = s.audience"
-    f" WHERE s.tenant = ? AND s.origin {LISTED}"
+    "SELECT a.principals, s.number, s.audience, s.mark FROM speech s JOIN audience a ON a.id = s.audience"
+    " WHERE s.tenant = ? AND s.origin = ?"
 )
-_SPEAK = (
-    "INSERT INTO speech (number, tenant, origin, audience, mark) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT (number) DO UPDATE SET mark = excluded.mark"
-)
+_SPEAK = "INSERT INTO speech (tenant, origin, audience, mark) VALUES (?, ?, ?, ?) RETURNING number"
 _OLD_NAMES = f"DELETE FROM name WHERE item = ? AND folded NOT {LISTED}"
 _UNUSED = (
     f"DELETE FROM ident WHERE number {LISTED}"
     " AND NOT EXISTS (SELECT 1 FROM item WHERE ident = number) AND NOT EXISTS (SELECT 1 FROM edge WHERE src = number)"
     " AND NOT EXISTS (SELECT 1 FROM edge WHERE dst = number) AND NOT EXISTS (SELECT 1 FROM item WHERE subject = number)"
 )
-
-_REMEMBERED = 10_000
 
 # Principals and domain; and of these the speech and the audience.
 Group = tuple[tuple[str, ...], str]
@@ -49,28 +44,27 @@ class Speech(NamedTuple):
 def speeches(db: sqlite3.Connection, scope: Scope, origins: Iterable[str]) -> dict[str, list[Speech]]:
     """By origin, as far as the scope sees it."""
     found: dict[str, list[Speech]] = {}
-    for origin, principals, *speech in db.execute(_SPOKEN, (scope.tenant_id, listed(origins))):
-        if scope.sees(json.loads(principals)):
-            found.setdefault(origin, []).append(Speech(*speech))
+    for origin in origins:
+        spoken = db.execute(_SPOKEN, (scope.tenant_id, origin)).fetchall()
+        seen = [Speech(*speech) for principals, *speech in spoken if scope.sees(json.loads(principals))]
+        if seen:
+            found[origin] = seen
     return found
 
 
 @dataclass(slots=True)
 class _Told:
-    """A saying on its way into rows: of what is given twice, the later one; its speeches' numbers by audience, those it
-    had before included; and where what it says to whom belongs."""
+    """A saying on its way into rows: its speeches so far, of what is given twice the later one, and where it goes."""
 
     saying: Saying
     before: list[Speech]
     items: dict[str, GraphItem] = field(init=False)
     edges: dict[tuple[str, str, str], GraphEdge] = field(init=False)
-    numbers: dict[int, int] = field(init=False)
     to: dict[Group, Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.items = {item.id: item for item in self.saying.batch.items()}
         self.edges = {(edge.src_id, edge.rel_type, edge.dst_id): edge for edge in self.saying.batch.edges}
-        self.numbers = {one.audience: one.number for one in self.before}
 
     def ids(self) -> dict[str, None]:
         ids = dict.fromkeys(self.items)
@@ -83,30 +77,19 @@ class _Told:
 
 
 class Teller:
-    """Writes within a transaction of the graph's. Audiences are remembered as long as nobody else has written."""
+    """Writes within one transaction of the graph's, and leaves no id behind that nothing is left of."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self._audiences: dict[tuple[str, Group], Audience] = {}
-        self._written = -1
         self._loose: set[int] = set()
 
+    @classmethod
     @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Around every change: what is remembered never outlives what is stored."""
-        written: int = self._db.execute("PRAGMA data_version").fetchone()[0]
-        if written != self._written or len(self._audiences) > _REMEMBERED:
-            self._audiences.clear()
-            self._written = written
-        try:
-            yield
-            if self._loose:
-                self._db.execute(_UNUSED, (listed(self._loose),))
-        except BaseException:
-            self._audiences.clear()
-            raise
-        finally:
-            self._loose.clear()
+    def at(cls, db: sqlite3.Connection) -> Iterator[Self]:
+        teller = cls(db)
+        yield teller
+        if teller._loose:
+            db.execute(_UNUSED, (listed(teller._loose),))
 
     def tell(self, scope: Scope, sayings: Sequence[Saying]) -> None:
         some: dict[str, Saying] = {}
@@ -141,28 +124,22 @@ class Teller:
 
     def _speak(self, scope: Scope, told: Sequence[_Told]) -> None:
         """Each saying's mark, with everybody it is for: those it speaks to now, and those it spoke to before."""
-        last: int = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM speech").fetchone()[0]
-        rows: list[tuple[object, ...]] = []
+        known: dict[Group, Audience] = {}
         for one in told:
+            mark, numbers = one.saying.mark, {speech.audience: speech.number for speech in one.before}
+            self._db.executemany(
+                "UPDATE speech SET mark = ? WHERE number = ?", [(mark, number) for number in numbers.values()]
+            )
             here = {_group(item) for item in one.items.values()} | {_group(edge) for edge in one.edges.values()}
-            if not here and not one.numbers:  # who has nothing to say, says so to whoever it is
+            if not here and not numbers:  # who has nothing to say, says so to whoever it is
                 here = {(tuple(scope.principals), "")}
             for group in sorted(here):
-                to = self._audience(scope, group)
-                if to.id not in one.numbers:
-                    last += 1
-                    one.numbers[to.id] = last
-                one.to[group] = one.numbers[to.id], to
-            said = (scope.tenant_id, one.saying.origin)
-            rows += [(number, *said, to_, one.saying.mark) for to_, number in one.numbers.items()]
-        self._db.executemany(_SPEAK, rows)
-
-    def _audience(self, scope: Scope, group: Group) -> Audience:
-        found = self._audiences.get((scope.tenant_id, group))
-        if found is None:
-            found = audience_of(self._db, scope.tenant_id, *group)
-            self._audiences[scope.tenant_id, group] = found
-        return found
+                to = known.get(group) or audience_of(self._db, scope.tenant_id, *group)
+                if to.id not in numbers:
+                    row = (scope.tenant_id, one.saying.origin, to.id, mark)
+                    numbers[to.id] = self._db.execute(_SPEAK, row).fetchone()[0]
+                known[group] = to
+                one.to[group] = numbers[to.id], to
 
     def _numbers(self, given: Sequence[dict[str, None]]) -> dict[str, int]:
         """Every id's number, a new one where it has none."""
@@ -226,9 +203,9 @@ class Teller:
 
     def tidy(self, scope: Scope) -> None:
         """Names of people nothing is left of."""
-        self._audiences.clear()
         self._db.execute(
-            "DELETE FROM audience WHERE tenant = ? AND id NOT IN (SELECT audience FROM speech)", (scope.tenant_id,)
+            "DELETE FROM audience WHERE tenant = ? AND NOT EXISTS (SELECT 1 FROM speech s WHERE s.audience = audience.id)",
+            (scope.tenant_id,),
         )
 
 
