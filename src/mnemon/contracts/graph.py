@@ -288,7 +288,8 @@ class Saying:
     origin says it; several may say the same entity or day, and it is what they say together.
 
     `whole`: this takes the place of everything the origin said before; else it is added, item by item replaced.
-    `mark` is how far the origin is, for whoever asks later."""
+    `mark` is how far the origin is, for whoever asks later. One that is whole, says nothing and has no mark leaves the
+    origin as if it had never spoken."""
 
     origin: str
     batch: GraphBatch

@@ -274,6 +274,11 @@ class GraphContract:
         assert await graph.put(ALICE, [saying("o", mark="7")]) == {}
         assert await graph.marks(ALICE, ["o"]) == {"o": "7"}
         assert await graph.count(ALICE) == {"edges": 0}
+        await graph.put(ALICE, [saying("p"), saying("q", event("x"), mark="1")])
+        await graph.put(ALICE, [saying("q"), saying("r", event("y"))])
+        assert await graph.origins(ALICE) == ["o", "r"]
+        assert await graph.marks(ALICE, ["p", "q", "r"]) == {"r": ""}
+        assert await graph.count(ALICE) == {"event": 1, "edges": 0}
 
     async def test_a_large_saying_is_written_and_read(self, graph: Graph) -> None:
         many = [event(f"e{n:04}", DAY + n * HOUR) for n in range(1_500)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.graph import Saying, UtteranceEvidence
+from mnemon.contracts.graph import GraphBatch, Saying, UtteranceEvidence
 from mnemon.contracts.ports import Archive, Graph
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
@@ -20,6 +20,7 @@ from mnemon.pipelines.index.projection import Lives, added_claims, lives
 # Turns of one step: a session of up to this many is seen wholly or not at all without a second step.
 _BATCH = 2_000
 _TURNS, _CLAIMS = "turns:", "claims:"
+_NOTHING = GraphBatch()
 
 
 def origins_of(key: SessionKey) -> tuple[str, str]:
@@ -52,7 +53,7 @@ class _Mark:
         return cls(**json.loads(text)) if text else cls()
 
     def told(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ class Grapher:
         turns, claims = origins_of(key)
         held = await self.graph.marks(scope, (turns, claims))
         mark = _Mark.of(held.get(turns))
-        # Both are told together; a long session's turns come in steps before its claims.
-        return mark if held.get(claims) == str(mark.version) else _Mark()
+        # Both are told together, if there are claims; a long session's turns come in steps before, as version 0.
+        together = held[claims] == str(mark.version) if claims in held else mark.version > 0
+        return mark if together else _Mark()
 
     async def _project(
         self, scope: Scope, record: SessionRecord, anew: bool, shown: bool, fresh: Sequence[StoredTurn] = ()
@@ -117,9 +119,11 @@ class Grapher:
         unseen = mark.seq > 0 and mark.version == 0
         added = None if unseen or not shown else _added(mark, record)
         mark, turns = self._turns(record, fresh, life, mark, version, shown)
-        said = await self._told(scope, record, turns, added)
-        batch = of_claims(record, said.claims, said.cited, said.unkept, shown)
-        claims = Saying(origins[1], batch, whole=added is None, mark=str(version))
+        claims = Saying(origins[1], _NOTHING)
+        if record.claim_ids or not shown:
+            said = await self._told(scope, record, turns, added)
+            batch = of_claims(record, said.claims, said.cited, said.unkept, shown)
+            claims = Saying(origins[1], batch, whole=added is None, mark=str(version))
         await self.graph.put(scope, [turns, claims])
         if shown and unseen:
             await self.graph.publish(scope, origins)

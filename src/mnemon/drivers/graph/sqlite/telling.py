@@ -66,6 +66,9 @@ class _Told:
         self.items = {item.id: item for item in self.saying.batch.items()}
         self.edges = {(edge.src_id, edge.rel_type, edge.dst_id): edge for edge in self.saying.batch.edges}
 
+    def leaves_something(self) -> bool:
+        return bool(self.items or self.edges or self.saying.mark or not self.saying.whole)
+
     def ids(self) -> dict[str, None]:
         ids = dict.fromkeys(self.items)
         for item in self.items.values():
@@ -103,7 +106,10 @@ class Teller:
     def _tell(self, scope: Scope, sayings: dict[str, Saying]) -> None:
         before = speeches(self._db, scope, sayings)
         self.forget([one for origin, those in before.items() if sayings[origin].whole for one in those])
-        told = [_Told(one, [] if one.whole else before.get(one.origin, [])) for one in sayings.values()]
+        given = [_Told(one, [] if one.whole else before.get(one.origin, [])) for one in sayings.values()]
+        told = [one for one in given if one.leaves_something()]
+        if not told:
+            return
         self._speak(scope, told)
         numbers = self._numbers([one.ids() for one in told])
         for one in told:
@@ -203,10 +209,8 @@ class Teller:
 
     def tidy(self, scope: Scope) -> None:
         """Names of people nothing is left of."""
-        self._db.execute(
-            "DELETE FROM audience WHERE tenant = ? AND NOT EXISTS (SELECT 1 FROM speech s WHERE s.audience = audience.id)",
-            (scope.tenant_id,),
-        )
+        silent = "NOT EXISTS (SELECT 1 FROM speech s WHERE s.audience = audience.id)"
+        self._db.execute(f"DELETE FROM audience WHERE tenant = ? AND {silent}", (scope.tenant_id,))
 
 
 def _group(given: Scoped) -> Group:
