@@ -42,6 +42,15 @@ class ToolStats(BaseModel):
     best_for: str = ""
     common_failures: str = ""
 
+    @property
+    def success_rate(self) -> float | None:
+        return self.success_count / self.call_count if self.call_count else None
+
+    @property
+    def avg_duration_ms(self) -> float | None:
+        """None where nobody measured."""
+        return self.total_duration_ms / self.call_count if self.call_count and self.total_duration_ms else None
+
 
 class Claim(BaseModel):
     """`valid_from` is when it began to hold (or was said), `recorded_at` when we learnt it. `dedup_key` names what it

@@ -292,6 +292,10 @@ class Likeness(Protocol):
         none is like it enough."""
         ...
 
+    async def same_steps(self, scope: Scope, case: Claim) -> list[Claim]:
+        """Cases of other sessions, for the same people, that took the same steps, the newest first."""
+        ...
+
 
 class TurnStore(Protocol):
     """Sessions and their words."""
@@ -412,6 +416,11 @@ class NodeStore(Protocol):
         ...
 
     async def get_edges(self, scope: Scope, key: NodeKey) -> list[Edge]: ...
+
+    async def incoming_edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        """Those that lead to a node, from nodes of the same owner that the scope sees. The node itself need not be
+        there."""
+        ...
 
     async def upsert_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None: ...
 

@@ -7,7 +7,7 @@ from typing import Any
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.errors import InvalidArgument, NotFound
 from mnemon.contracts.governance import Kind
-from mnemon.contracts.nodes import Node, NodeKey, NodeSummary, Revision, Shelf
+from mnemon.contracts.nodes import RELATION_TYPES, Edge, Node, NodeKey, NodeSummary, Revision, Shelf
 from mnemon.contracts.results import ClaimPage, ForgetReceipt, SweepResult
 from mnemon.contracts.scope import Owner, checked_id
 from mnemon.engine.addressing import one_of, reader
@@ -75,6 +75,71 @@ class Knowledge(OpenMemory):
         """Give a memory another name on its shelf; its claims and its index follow."""
         scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
         return await self._at_work().nodes.move(scope, _node_key(tenant_id, user_id, group_id, uri), name)
+
+    async def relations(
+        self,
+        tenant_id: str,
+        user_id: str,
+        uri: str,
+        *,
+        relation_type: str | None = None,
+        hops: int = 1,
+        product_id: str | None = None,
+        group_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> list[Edge]:
+        """What a memory has to do with others, both ways: `references`, `part_of`, `derived_from`, `related_to`. With
+        `hops` up to 3 what those have to do with others too, nearest first."""
+        scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
+        if relation_type is not None:
+            one_of("relation_type", relation_type, RELATION_TYPES)
+        if not 1 <= hops <= 3:
+            raise InvalidArgument("hops must be between 1 and 3", field="hops")
+        key = _node_key(tenant_id, user_id, group_id, uri)
+        return await self._open().nodes.relations(scope, key, relation_type, hops)
+
+    async def relate(
+        self,
+        tenant_id: str,
+        user_id: str,
+        uri: str,
+        to_uri: str,
+        relation_type: str = "related_to",
+        *,
+        reason: str = "",
+        weight: float = 1.0,
+        product_id: str | None = None,
+        group_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Edge:
+        """Say that one memory has to do with another of the same person or group."""
+        scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
+        one_of("relation_type", relation_type, RELATION_TYPES)
+        if not 0 <= weight <= 1:
+            raise InvalidArgument("weight must be between 0 and 1", field="weight")
+        if uri == to_uri:
+            raise InvalidArgument("a memory has nothing to do with itself", field="to_uri")
+        key, to = (_node_key(tenant_id, user_id, group_id, given) for given in (uri, to_uri))
+        return await self._open().nodes.relate(scope, key, to, relation_type, reason, weight)
+
+    async def unrelate(
+        self,
+        tenant_id: str,
+        user_id: str,
+        uri: str,
+        to_uri: str | None = None,
+        relation_type: str | None = None,
+        *,
+        product_id: str | None = None,
+        group_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> int:
+        """Take relations of a memory away: to one other, of one type, or all; how many there were."""
+        scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
+        if relation_type is not None:
+            one_of("relation_type", relation_type, RELATION_TYPES)
+        key = _node_key(tenant_id, user_id, group_id, uri)
+        return await self._open().nodes.unrelate(scope, key, to_uri, relation_type)
 
     # --- claims
 

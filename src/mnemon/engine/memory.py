@@ -26,6 +26,7 @@ from mnemon.engine.recalling import Recalling
 from mnemon.engine.recollection import Recollection
 from mnemon.engine.summaries import Summaries
 from mnemon.engine.upkeep import Upkeep
+from mnemon.logic.toolwork import told_of
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.govern import quotas
 from mnemon.pipelines.write.intake import Intake, take_in
@@ -177,6 +178,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
             used_tools=tuple(dict(tool) for tool in used_tools or ()),
             trace_id=scope.trace_id,
         )
+        told_of(order.used_tools)
         asker = self._asker(llm, "require")
         assert asker is not None
         intake = await self._taken_in(turns, raw, input_format, "full", redact)

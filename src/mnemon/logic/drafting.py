@@ -22,13 +22,12 @@ from mnemon.logic.senses import carried, senses
 from mnemon.logic.shelves import SHELVES
 from mnemon.logic.spans import place_of, problem
 from mnemon.logic.support import THE_USER, Cited, says_nothing, twisted, unsupported
-from mnemon.logic.text import fold
+from mnemon.logic.toolwork import added, calls
 from mnemon.logic.topics import is_topic, names_a_topic, stands
 
 USER = "user"
 UNFILED = "general"
 
-_FAILURES = ("error", "exception", "traceback", "failed", "timeout", "失败", "错误", "超时")
 _ENDED = {Status.DONE: "done", Status.CANCELLED: "cancel"}
 
 
@@ -226,38 +225,24 @@ def _known_date(text: str, cited: Sequence[Cited], said_counts: bool = True) -> 
 
 
 def _counted(given: DraftInput, draft: Draft, cited: Sequence[Cited]) -> ToolStats:
-    """What a tool did is counted in its cited turns, not believed."""
+    """What a tool did is counted in its cited turns, not believed; what is said of it is made of words that fell."""
     assert draft.tool is not None
     ids = dict.fromkeys(span.turn_id for span in draft.spans)
-    calls = [t for i in ids if (t := given.conversation.get(i)) is not None and t.role is Role.TOOL]
-    names = [name for turn in calls for name in _tool_names(turn)]
-    return ToolStats(
-        tool_name=draft.tool.tool_name if draft.tool.tool_name in names else next(iter(names), ""),
-        skill_name=_fair(draft.tool.skill_name, draft, cited),
-        call_count=len(calls),
-        success_count=sum(not failed(turn) for turn in calls),
-        total_duration_ms=sum(_whole(turn.meta.get("duration_ms")) for turn in calls),
-        total_tokens=sum(_whole(turn.meta.get("tokens")) for turn in calls),
-        best_for=_fair(draft.tool.best_for, draft, cited),
-        common_failures=_fair(draft.tool.common_failures, draft, cited),
+    shown = calls(t for i in ids if (t := given.conversation.get(i)) is not None)
+    known = {call.tool for call in shown}
+    named = draft.tool.tool_name.strip()
+    if named not in known and not (named and (stands(named, given.tools) or stands(named, _source(cited)))):
+        named = next(iter(call.tool for call in shown), "")
+    said = [*cited, *(Cited(turn.text, turn.speaker) for turn in given.conversation.turns), Cited(given.tools)]
+    counted = added([call.stats for call in shown if call.tool == named])
+    return counted.model_copy(
+        update={
+            "tool_name": named,
+            "skill_name": _fair(draft.tool.skill_name, draft, said),
+            "best_for": _fair(draft.tool.best_for, draft, said),
+            "common_failures": _fair(draft.tool.common_failures, draft, said),
+        }
     )
-
-
-def _tool_names(turn: Turn) -> list[str]:
-    tool = turn.meta.get("tool")
-    named = tool.get("name") if isinstance(tool, dict) else None
-    names = [named, turn.speaker.removeprefix("tool:"), *(a.name for a in turn.attachments if a.type == "tool_result")]
-    return [name for name in names if isinstance(name, str) and name]
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def failed(turn: Turn) -> bool:
-    """Does a tool's answer say that it failed?"""
-    head = fold(turn.text[:200])
-    return any(word in head for word in _FAILURES)
 
 
 def governance_of(given: DraftInput, draft: Draft) -> Governance | None:

@@ -15,9 +15,10 @@ from mnemon.contracts.nodes import Node, NodeKey, Shelf
 from mnemon.logic.front_matter import split, with_head
 from mnemon.logic.governance import join
 from mnemon.logic.profiles import entity_of, head_of, title_of
-from mnemon.logic.rendering import Levels, language_of_claims, render
+from mnemon.logic.rendering import Levels, language_of_claims, render, with_statistics
 from mnemon.logic.shelves import SHELVES, PolicyName
 from mnemon.logic.superseding import in_time, same_statement
+from mnemon.logic.toolwork import added
 
 # How many repetitions of one statement a node keeps beside its first.
 REPETITIONS_KEPT = 10
@@ -138,6 +139,9 @@ def rendered(
     wording = Levels(kept["abstract"], kept["overview"], kept["content"]) if kept and fits else None
     edited = existing if existing is not None and edited_by_hand(existing) else None
     levels = render(_heading(key, title, claims), claims, now, wording)
+    stats = tool_stats(claims)
+    if stats:
+        levels = with_statistics(levels, stats, language_of_claims(claims))
     levels = _headed(key, claims, levels, edited)
     metadata: dict[str, Any] = {
         "title": title,
@@ -148,7 +152,7 @@ def rendered(
     }
     if kept and fits:
         metadata["merged"] = dict(kept)
-    if stats := tool_stats(claims):
+    if stats:
         metadata["tool"] = stats.model_dump(mode="json")
     if edited is not None:
         levels = _headed(key, claims, _below(edited, claims, levels, now), edited)
@@ -206,18 +210,7 @@ def _lines(claims: Sequence[Claim], now: datetime) -> list[str]:
 def tool_stats(claims: Sequence[Claim]) -> ToolStats | None:
     """What is known of a tool, added up over every session that used it."""
     known = [c.tool for c in claims if c.tool]
-    if not known:
-        return None
-    return ToolStats(
-        tool_name=next((t.tool_name for t in known if t.tool_name), ""),
-        skill_name=next((t.skill_name for t in known if t.skill_name), ""),
-        call_count=sum(t.call_count for t in known),
-        success_count=sum(t.success_count for t in known),
-        total_duration_ms=sum(t.total_duration_ms for t in known),
-        total_tokens=sum(t.total_tokens for t in known),
-        best_for="; ".join(dict.fromkeys(t.best_for for t in known if t.best_for)),
-        common_failures="; ".join(dict.fromkeys(t.common_failures for t in known if t.common_failures)),
-    )
+    return added(known) if known else None
 
 
 def _digest(text: str) -> str:

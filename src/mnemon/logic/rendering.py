@@ -7,15 +7,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from mnemon.contracts.claims import Claim, ClaimState, Language
+from mnemon.contracts.claims import Claim, ClaimState, Language, ToolStats
 from mnemon.contracts.governance import EvidenceLevel, Status
 
 _WORDS: dict[Language, dict[str, str]] = {
     "zh": {"earlier": "曾经", "stop": "；", "from": "自 {0} 起", "between": "{0} 至 {1}", "where": "会话 {0}，{1}，{2}",
-           "open": "未完成", "done": "已完成", "cancelled": "已取消", "own": "（机器人自己的话，未经确认）"},
+           "open": "未完成", "done": "已完成", "cancelled": "已取消", "own": "（机器人自己的话，未经确认）",
+           "calls": "调用 {0} 次，成功 {1} 次（{2:.0%}）", "average": "平均 {0:.0f} 毫秒", "tokens": "共 {0} 个词元",
+           "best_for": "适合：{0}", "common_failures": "常见失败：{0}"},
     "en": {"earlier": "Earlier", "stop": "; ", "from": "since {0}", "between": "{0} to {1}",
            "where": "session {0}, {1}, {2}", "open": "open", "done": "done", "cancelled": "cancelled",
-           "own": " (the bot's own words, unconfirmed)"},
+           "own": " (the bot's own words, unconfirmed)",
+           "calls": "{0} calls, {1} went well ({2:.0%})", "average": "{0:.0f} ms on average", "tokens": "{0} tokens",
+           "best_for": "best for: {0}", "common_failures": "common failures: {0}"},
 }  # fmt: skip
 _ABSTRACT = 3
 
@@ -52,6 +56,23 @@ def render(title: str, claims: Sequence[Claim], now: datetime, merged: Levels | 
         overview = "\n".join([overview, f"{words['earlier']}:", *(_line(g, words) for g in over)]).strip()
         content += ["", f"## {words['earlier']}", "", *(line for group in over for line in _proven(group, words))]
     return Levels(abstract, overview, "\n".join(content).rstrip() + "\n")
+
+
+def with_statistics(levels: Levels, stats: ToolStats, language: Language) -> Levels:
+    """What a tool's uses add up to stands above what is said of it."""
+    words = _WORDS[language]
+    told = []
+    if stats.success_rate is not None:
+        told.append(words["calls"].format(stats.call_count, stats.success_count, stats.success_rate))
+    if stats.avg_duration_ms is not None:
+        told.append(words["average"].format(stats.avg_duration_ms))
+    if stats.total_tokens:
+        told.append(words["tokens"].format(stats.total_tokens))
+    lines = [f"- {words['stop'].join(told)}"] if told else []
+    lines += [f"- {words[n].format(text)}" for n in ("best_for", "common_failures") if (text := getattr(stats, n))]
+    head, _, rest = levels.content.partition("\n\n")
+    content = "\n".join([head, "", *lines, "", rest]) if lines else levels.content
+    return levels._replace(overview="\n".join([*lines, levels.overview]).strip(), content=content)
 
 
 def known(claims: Sequence[Claim], now: datetime) -> list[str]:

@@ -37,8 +37,6 @@ def extract(
     ]
     if Shelf.ENTITIES in shelves:
         drafts += _tool_facts(turns, tagged)
-    if Shelf.SKILLS in shelves:
-        drafts += tools.skills(turns)
     return Extraction(facts=tuple(drafts))
 
 

@@ -13,7 +13,7 @@ from mnemon.contracts.nodes import Edge, Node, NodeKey, NodeSummary, Revision, S
 from mnemon.contracts.ports import Archive, Queue
 from mnemon.contracts.scope import Owner, Scope
 from mnemon.logic.policies import claims_in
-from mnemon.logic.shelves import slug
+from mnemon.logic.shelves import key_at, slug
 from mnemon.pipelines.index.projection import CHUNK, PROFILE
 from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import node_job, node_of
@@ -38,8 +38,46 @@ class NodeKeeper:
     async def revisions(self, scope: Scope, key: NodeKey) -> list[Revision]:
         return await self.archive.revisions(scope, key)
 
-    async def edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
-        return await self.archive.get_edges(scope, key)
+    async def relations(self, scope: Scope, key: NodeKey, relation_type: str | None, hops: int) -> list[Edge]:
+        """Both ways, the nearest first; what leads to somebody else's memory is not seen."""
+        found: dict[tuple[str, str, str], Edge] = {}
+        seen, front = {key}, [key]
+        for _ in range(hops):
+            beyond: list[NodeKey] = []
+            for here in front:
+                edges = await self.archive.get_edges(scope, here) + await self.archive.incoming_edges(scope, here)
+                for edge in edges:
+                    other = self._other_end(here, edge)
+                    if other is None or relation_type not in (None, edge.relation_type):
+                        continue
+                    if other in seen or await self.archive.exists(scope, other):
+                        found.setdefault((edge.from_uri, edge.to_uri, edge.relation_type), edge)
+                        beyond += [] if other in seen else [other]
+                        seen.add(other)
+            front = beyond
+        return list(found.values())
+
+    def _other_end(self, here: NodeKey, edge: Edge) -> NodeKey | None:
+        uri = edge.to_uri if edge.from_uri == here.uri else edge.from_uri
+        try:
+            other = key_at(here.tenant_id, here.owner, uri)
+        except ValueError:
+            return None
+        return other if other.uri == uri else None
+
+    async def relate(
+        self, scope: Scope, key: NodeKey, to: NodeKey, relation_type: str, reason: str, weight: float
+    ) -> Edge:
+        if not await self.archive.exists(scope, to):
+            raise NotFound(f"no node {to.uri} in this scope", uri=to.uri)
+        await self.archive.upsert_edges(scope, key, [Edge(key.uri, to.uri, relation_type, reason, weight)])
+        there = await self.archive.get_edges(scope, key)
+        return next(e for e in there if (e.to_uri, e.relation_type) == (to.uri, relation_type))
+
+    async def unrelate(self, scope: Scope, key: NodeKey, to_uri: str | None, relation_type: str | None) -> int:
+        return await self.archive.remove_edges(
+            scope, key, None if to_uri is None else [to_uri], None if relation_type is None else [relation_type]
+        )
 
     async def move(self, scope: Scope, key: NodeKey, name: str) -> Node:
         """Under another name on its shelf. Intent first: a crash in between is finished by the worker."""

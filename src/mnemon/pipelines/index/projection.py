@@ -20,6 +20,7 @@ from mnemon.logic.chunking import ChunkRecord
 from mnemon.logic.front_matter import split
 from mnemon.logic.ids import marker_id, stable_id, turn_id
 from mnemon.logic.portraits import overview_of
+from mnemon.logic.rules.tools import STEP
 from mnemon.logic.tagging import archived_only, kept_turns
 
 TURN = "turn"
@@ -148,7 +149,7 @@ def claim_entries(
                 "importance": claim.governance.importance,
                 "expires_at": epoch_ms(claim.expires_at) if claim.expires_at else None,
                 "entities": list(claim.entities),
-                "tags": _chat_tags(claim),
+                "tags": [*_chat_tags(claim), *steps_tags(claim)],
             },
             metadata={"claim": _whole(claim)},
             vector=vector.dense_vector,
@@ -164,6 +165,13 @@ def _chat_tags(claim: Claim) -> list[str]:
         return []
     named = [user_tag(at.user_id), user_tag(at.sender_id), group_tag(at.group_id) if at.group_id else ""]
     return list(dict.fromkeys(filter(None, named)))
+
+
+def steps_tags(claim: Claim) -> list[str]:
+    """Cases of the same steps have the same tag."""
+    if claim.shelf is not Shelf.CASES or STEP not in claim.title:
+        return []
+    return [f"steps:{stable_id('steps', claim.title)[:13]}"]
 
 
 def user_tag(user_id: str) -> str:

@@ -40,6 +40,7 @@ def change_of(plan: WritePlan) -> NodeChange:
         after=_image(plan.after),
         relations=tuple(
             {"to_uri": e.to_uri, "relation_type": e.relation_type, "reason": e.reason, "weight": e.weight}
+            | ({"op": op.op} if op.op == "remove" else {})
             for op in plan.relation_ops
             for e in op.edges
         ),
@@ -150,8 +151,10 @@ class Applier:
     ) -> None:
         after = _node(session, change)
         if after is None:
+            # Also where it is gone already: a crash may have left edges that lead to it.
+            key = key_at(session.tenant_id, session.owner, change.uri)
+            await self.archive.delete_node(scope, key, expect=there.version if there else None)
             if there is not None:
-                await self.archive.delete_node(scope, there.key, expect=there.version)
                 out.results.append(WriteResult(change.uri, PlanAction.DELETE, 0, False, False))
             return
         if there is None or not _same(there, after):
@@ -167,7 +170,10 @@ class Applier:
     async def _relate(self, scope: Scope, node: Node, change: NodeChange, out: Applied) -> None:
         if not change.relations:
             return
-        edges = [Edge(change.uri, **row) for row in change.relations]
+        edges = [Edge(change.uri, **row) for row in change.relations if "op" not in row]
+        for row in change.relations:
+            if "op" in row:
+                await self.archive.remove_edges(scope, node.key, [row["to_uri"]], [row["relation_type"]])
         there = {(e.to_uri, e.relation_type, e.reason) for e in await self.archive.get_edges(scope, node.key)}
         if any((e.to_uri, e.relation_type, e.reason) not in there for e in edges):
             await self.archive.upsert_edges(scope, node.key, edges)

@@ -32,8 +32,10 @@ from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging, ValueTag
 from mnemon.logic.evidence import Conversation
 from mnemon.logic.governance import ARCHIVE_ONLY_TTL
+from mnemon.logic.rules.tools import STEP
 from mnemon.logic.shelves import filed_key, key_at
 from mnemon.logic.tagging import archived_only, kept_turns
+from mnemon.logic.toolwork import ACCOUNT, account_turns, calls
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write import archiving, extracting, tagging
 from mnemon.pipelines.write.applying import Applied, Applier, change_of
@@ -57,7 +59,8 @@ class CommitOrder:
 @dataclass(slots=True)
 class Outcome:
     """What a commit came to. `commit` is its number, 0 where there was nothing to commit, and `claim_ids` all claims
-    the session has after it; of the shelves in `unanswered` nobody could say what belongs there."""
+    the session has after it; of the shelves in `unanswered` nobody could say what belongs there. `recorded` are turns
+    that were added to the session: the caller's account of tools nobody else tells of."""
 
     commit: int = 0
     claim_ids: tuple[str, ...] = ()
@@ -71,6 +74,9 @@ class Outcome:
     archive: SessionArchive | None = None
     tags: tuple[ValueTag, ...] = ()
     rejected: list[Rejected] = field(default_factory=list)
+    same_steps: dict[str, list[Claim]] = field(default_factory=dict)
+    recorded: list[StoredTurn] = field(default_factory=list)
+    last: StoredTurn | None = None
     degraded: list[Degraded] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     proposed: int = 0
@@ -129,6 +135,10 @@ class Committer:
         stretch = await self._stretch(scope, record, fresh, done)
         if stretch is None:
             return out
+        stretch = await self._accounted(scope, record, stretch, order, out)
+        out.last = stretch.turns[-1]
+        if order.overwrite:
+            order = replace(order, used_tools=await self._used_before(scope, record, order))
         at = time.perf_counter()
         if begun and stretch.is_that_of(begun) and not order.options.dry_run:
             # Decided and not finished: it is finished, without asking again.
@@ -156,6 +166,27 @@ class Committer:
         turns = (*there, *(t for t in fresh if t.seq > held))
         return Stretch(turns) if turns else None
 
+    async def _accounted(
+        self, scope: Scope, record: SessionRecord, stretch: Stretch, order: CommitOrder, out: Outcome
+    ) -> Stretch:
+        """With what the caller tells of tools that no turn shows, as turns: what is counted has words to point at."""
+        said = [t.turn for t in stretch.turns if ACCOUNT not in t.turn.meta]
+        if not order.used_tools or not said:
+            return stretch
+        turns = account_turns(order.used_tools, calls(t.turn for t in stretch.turns), said[-1])
+        if order.options.dry_run:
+            now, last = self.clock.now(), stretch.last_seq
+            out.recorded = [StoredTurn(turn, last + n, now, "") for n, turn in enumerate(turns, 1)]
+        elif turns:
+            out.recorded = list((await self.archive.append_turns(scope, record.key, turns)).appended)
+        return Stretch((*stretch.turns, *out.recorded))
+
+    async def _used_before(self, scope: Scope, record: SessionRecord, order: CommitOrder) -> tuple[dict[str, Any], ...]:
+        """What is made anew is counted anew: with what earlier commits were told of their tools."""
+        commits = await self.archive.read_commits(scope, record.key) if record.version else []
+        told = [tool for commit in commits if commit.number <= record.commits for tool in commit.used_tools]
+        return (*told, *order.used_tools)
+
     async def _take_up(
         self, scope: Scope, record: SessionRecord, stretch: Stretch, decided: CommitRecord, out: Outcome
     ) -> None:
@@ -181,7 +212,7 @@ class Committer:
         memories: int,
         compressions: int,
     ) -> SessionArchive:
-        turns = [t.turn for t in stretch.turns]
+        turns = [t.turn for t in stretch.turns if ACCOUNT not in t.turn.meta]
         return archiving.archive_of(
             record.key,
             number,
@@ -242,12 +273,11 @@ class Committer:
         self, scope: Scope, conversation: Conversation, order: CommitOrder, asker: Asker, out: Outcome
     ) -> Summary | None:
         config = self.commit_config
-        short = config.skip_archive_on_short_session and len(conversation.turns) < config.short_session_threshold
+        said = [turn for turn in conversation.turns if ACCOUNT not in turn.meta]
+        short = config.skip_archive_on_short_session and len(said) < config.short_session_threshold
         if order.options.skip_archive or short:
             return None
-        summary, degraded = await archiving.summarise(
-            asker, scope, conversation.turns, order.used_tools, self.archive_config
-        )
+        summary, degraded = await archiving.summarise(asker, scope, said, order.used_tools, self.archive_config)
         out.degraded += degraded
         return summary
 
@@ -307,7 +337,7 @@ class Committer:
             tags=judged.output.tags,
             said_at={t.turn.turn_id: datetime.fromtimestamp(t.ts_ms / 1000, UTC) for t in stretch.turns},
             summary=summary,
-            tools=archiving.tools_text(order.used_tools),
+            used_tools=order.used_tools,
             agent_id=order.agent_id,
         )
         wanted = order.options.categories_filter
@@ -323,7 +353,26 @@ class Committer:
         out.degraded += found.degraded
         out.proposed = found.proposed
         out.unanswered = found.unanswered
-        return found.claims
+        if wanted is not None and Shelf.PATTERNS not in wanted:
+            return found.claims
+        return [*found.claims, *await self._recurring(scope, sources, found.claims, now, out)]
+
+    async def _recurring(
+        self, scope: Scope, sources: extracting.Sources, claims: Sequence[Claim], now: datetime, out: Outcome
+    ) -> list[Claim]:
+        """Steps that led to a result before: here, or in another session as far as the index knows."""
+        before: dict[str, list[Claim]] = {}
+        again: list[Claim] = []
+        try:
+            for case in claims:
+                if case.shelf is Shelf.CASES and STEP in case.title:
+                    known = before.setdefault(case.title, await self.placer.likeness.same_steps(scope, case))
+                    again += [case] if known else []
+                    known.append(case)
+        except MnemonError as error:
+            out.degraded.append(Degraded("patterns", f"{error}; whether this was done before was not looked up"))
+        out.same_steps = {title: cases for title, cases in before.items() if len(cases) > 1}
+        return extracting.recurring(sources, again, self.pipeline_config, now)
 
     async def _place(
         self,
@@ -346,7 +395,7 @@ class Committer:
         }
         out.gone = [c for c in there if c.claim_id not in keep]
         claims = [_as_decided(c, {old.claim_id: old for old in there}) for c in claims]
-        placed = await self.placer.place(asker, scope, claims, out.gone, order.options, now)
+        placed = await self.placer.place(asker, scope, claims, out.gone, order.options, now, out.same_steps)
         out.claims, out.others, out.plans = placed.claims, placed.others, placed.plans
         out.skipped = placed.skipped
         out.degraded += placed.degraded

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from mnemon.contracts.claims import Claim, ClaimState
+from mnemon.contracts.claims import Claim, ClaimState, ToolStats
 from mnemon.contracts.commits import PipelineConfig, Rejected
 from mnemon.contracts.drafts import Draft, Extraction
 from mnemon.contracts.errors import ModelFailed
-from mnemon.contracts.governance import Governance, Kind, Status
+from mnemon.contracts.governance import EvidenceLevel, Governance, Kind, Status
 from mnemon.contracts.models import Violation
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.reports import Degraded
@@ -21,14 +22,19 @@ from mnemon.contracts.tags import ValueTag
 from mnemon.contracts.turns import Role
 from mnemon.logic.drafting import DraftInput, began, ended, governance_of
 from mnemon.logic.evidence import Conversation, asks_to_remember
-from mnemon.logic.governance import join
+from mnemon.logic.governance import governed, join
 from mnemon.logic.ids import stable_id
 from mnemon.logic.language import language_of
-from mnemon.logic.shelves import SHELVES
+from mnemon.logic.rules import tools
+from mnemon.logic.shelves import EXTRACTORS, SHELVES
 from mnemon.logic.text import fold
+from mnemon.logic.toolwork import added, calls, sums
 from mnemon.pipelines.ask import Answer, Asker, Rules
 from mnemon.pipelines.tasks import EXTRACTION, shelves_of
+from mnemon.pipelines.write.archiving import tools_text
 from mnemon.pipelines.write.tagging import windows
+
+_PROCEDURES = "extraction.procedure"
 
 
 @dataclass(slots=True)
@@ -50,7 +56,7 @@ class Sources:
     tags: tuple[ValueTag, ...]
     said_at: Mapping[str, datetime]
     summary: str = ""
-    tools: str = ""
+    used_tools: tuple[dict[str, Any], ...] = ()
     agent_id: str = "default"
 
 
@@ -62,6 +68,7 @@ async def extract(
     out = Extracted(unanswered=frozenset() if shelves is None else frozenset(Shelf) - shelves)
     inputs = list(_inputs(asker, given, shelves))
     if not inputs:
+        out.claims = _worked(given, [], shelves, config, out, now, asker.by_rules)
         return out
     answers = await asyncio.gather(
         *(asker.ask(EXTRACTION[name], part, scope) for name, part in inputs), return_exceptions=True
@@ -82,8 +89,68 @@ async def extract(
             candidates += _believed(given, part, answer, answer.output.facts, config, out, now, asker)
     if not asker.by_rules:
         candidates += await _remembered(given, inputs, candidates, scope, config, out, now)
-    out.claims = _normalised(candidates, config, out)
+    out.claims = _worked(given, _normalised(candidates, config, out), shelves, config, out, now, asker.by_rules)
     return out
+
+
+def _worked(
+    given: Sources,
+    claims: list[Claim],
+    shelves: frozenset[Shelf] | None,
+    config: PipelineConfig,
+    out: Extracted,
+    now: datetime,
+    by_rules: bool,
+) -> list[Claim]:
+    """What the tools did is counted, not asked for: every tool's statistics stand on one claim of the commit, one that
+    was proposed or one of our own. Without a model, what the trace proves is told as well."""
+    wanted = frozenset(Shelf) if shelves is None else shelves
+    if not wanted & EXTRACTORS[_PROCEDURES]:
+        return claims
+    turns = given.conversation.turns
+    shown = [call for call in calls(turns) if call.recorded or by_rules]
+    stats = sums(shown, given.used_tools)
+    claims = [_carrying(given, claim, stats, claims) for claim in claims]
+    told = {claim.tool.tool_name for claim in claims if claim.tool and claim.shelf is Shelf.SKILLS}
+    drafts = tools.skills(shown, {name: s for name, s in stats.items() if name not in told})
+    drafts += tools.cases(turns) if by_rules else []
+    made = [d for d in drafts if d.category in wanted]
+    out.proposed += len(made)
+    return [*claims, *(_proven(given, draft, config, now) for draft in made)]
+
+
+def _carrying(given: Sources, claim: Claim, stats: Mapping[str, ToolStats], claims: Sequence[Claim]) -> Claim:
+    """The first claim about a tool carries what it did; the others tell of it without counting it again."""
+    if claim.tool is None:
+        return claim
+    alike = [c for c in claims if c.tool and c.tool.tool_name == claim.tool.tool_name]
+    counted = dict.fromkeys(("call_count", "success_count", "total_duration_ms", "total_tokens"), 0)
+    if alike[0] is claim:
+        cited = dict.fromkeys(turn_id for c in alike for turn_id in c.source_turn_ids)
+        seen = calls(t for i in cited if (t := given.conversation.get(i)) is not None)
+        name = claim.tool.tool_name
+        whole = stats.get(name) or added([call.stats for call in seen if call.tool == name])
+        counted |= {n: getattr(whole, n) for n in counted}
+        notes = {n: getattr(claim.tool, n) or getattr(whole, n) for n in ("best_for", "common_failures")}
+        return _counting(claim.model_copy(update={"tool": claim.tool.model_copy(update={**counted, **notes})}))
+    return claim.model_copy(update={"tool": claim.tool.model_copy(update=counted)})
+
+
+def _counting(claim: Claim) -> Claim:
+    """Calls are counted by the turns they stand in: the same sentence about others of the session is another claim."""
+    first = claim.spans[0].turn_id
+    return claim.model_copy(update={"claim_id": claim_id(claim.session, claim.kind, claim.statement, first)})
+
+
+def _proven(given: Sources, draft: Draft, config: PipelineConfig, now: datetime) -> Claim:
+    life = governed(draft.type, draft.status, EvidenceLevel.TOOL_GROUNDED, importance=draft.importance)
+    part = DraftInput(given.conversation, frozenset(), (), given.said_at, frozenset({draft.category}))
+    return _counting(_claim(given, part, draft, life, config, now, Asker(Rules()), ""))
+
+
+def recurring(given: Sources, cases: Sequence[Claim], config: PipelineConfig, now: datetime) -> list[Claim]:
+    """Cases whose steps were gone before, as patterns."""
+    return [_proven(given, tools.pattern(case), config, now) for case in cases]
 
 
 async def _remembered(
@@ -135,7 +202,7 @@ def _inputs(asker: Asker, given: Sources, shelves: frozenset[Shelf] | None) -> l
                         said_at=given.said_at,
                         shelves=wanted,
                         summary=given.summary,
-                        tools=given.tools,
+                        tools=tools_text(given.used_tools),
                         subjects=(given.record.key.owner.principal, *given.record.principals),
                     ),
                 )
@@ -228,9 +295,10 @@ def _claim(
     )
 
 
-def claim_id(key: SessionKey, kind: Kind, statement: str) -> str:
-    """The same words said of the same session are the same claim, however often it is extracted."""
-    return stable_id("claim", key.tenant_id, key.owner.space, key.session_id, kind.value, fold(statement))
+def claim_id(key: SessionKey, kind: Kind, statement: str, *of: str) -> str:
+    """The same words said of the same session (or of the same turn of it) are the same claim, however often it is
+    extracted."""
+    return stable_id("claim", key.tenant_id, key.owner.space, key.session_id, kind.value, fold(statement), *of)
 
 
 def _subject(draft: Draft, record: SessionRecord) -> str:

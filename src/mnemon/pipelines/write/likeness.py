@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mnemon.contracts.claims import Claim
+from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.commits import DedupConfig
 from mnemon.contracts.entries import Ask
 from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.ports import Embedder, Index
 from mnemon.contracts.scope import Scope
 from mnemon.logic.likeness import threshold
-from mnemon.pipelines.index.projection import CHUNK
+from mnemon.pipelines.index.projection import CHUNK, CLAIM, claim_of, steps_tags
+
+# A pattern is proven by two; it need not point at every one that followed.
+_MOST_CASES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,15 @@ class NearestNodes:
             alike = [h for h in await self.index.search(scope, ask) if h.entry.principals == claim.principals]
             found.append(str(alike[0].entry.fields["uri"]) if alike else None)
         return found
+
+    async def same_steps(self, scope: Scope, case: Claim) -> list[Claim]:
+        tags = steps_tags(case)
+        if not tags:
+            return []
+        where = every(Eq("kind", CLAIM), Eq("tags", tags[0]), Eq("state", ClaimState.ACTIVE.value))
+        page = await self.index.scroll(scope, where, "newest", _MOST_CASES)
+        found = [claim_of(entry) for entry in page.entries if entry.principals == case.principals]
+        return [claim for claim in found if claim.session_id != case.session_id]
 
     def _threshold(self) -> float:
         own = self.dedup.similarity_threshold

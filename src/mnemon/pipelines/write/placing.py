@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
 from mnemon.contracts.ports import Archive, Likeness
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.scope import Scope
+from mnemon.logic import relations
 from mnemon.logic.policies import Change, current_ids, plan, rendered
 from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
 from mnemon.pipelines.ask import Asker
@@ -48,6 +49,7 @@ class Placer:
         gone: Sequence[Claim],
         options: CommitOptions,
         now: datetime,
+        same_steps: Mapping[str, Sequence[Claim]] | None = None,
     ) -> Placed:
         out = Placed()
         filed = [c for c in claims if c.state is not ClaimState.PENDING]
@@ -55,7 +57,7 @@ class Placer:
         changes = _changes(filed, keys, gone)
         plans = await asyncio.gather(*(self.plan(asker, scope, change, now, out) for change in changes))
         if not options.skip_relations:
-            plans = await self._related(scope, plans)
+            plans = await self._related(scope, plans, same_steps or {})
         out.plans = list(plans)
         after = {c.claim_id: c for p in plans for c in p.claims_after}
         out.claims = [_filed(after.get(c.claim_id, c), keys.get(c.claim_id)) for c in claims]
@@ -138,24 +140,38 @@ class Placer:
 
     # --- relations
 
-    async def _related(self, scope: Scope, plans: Sequence[WritePlan]) -> list[WritePlan]:
-        """A node that speaks of somebody or something that has a node of its own refers to it."""
-        made = {p.target_uri for p in plans if p.after is not None}
-        out = []
+    async def _related(
+        self, scope: Scope, plans: Sequence[WritePlan], same_steps: Mapping[str, Sequence[Claim]]
+    ) -> list[WritePlan]:
+        """What follows from the claims that come and go; see `logic.relations` for when there is which."""
+        edges = relations.among(plans, same_steps)
         for p in plans:
-            edges = await self._edges(scope, p, made) if p.after else []
-            out.append(replace(p, relation_ops=(RelationOp("upsert", tuple(edges)),)) if edges else p)
-        return out
+            if p.after is not None:
+                edges[p.target_uri] += await self._named(scope, p, edges)
+        for uri, more in relations.together(plans, edges).items():
+            edges[uri] += more
+        return [replace(p, relation_ops=_ops(edges.get(p.target_uri, ()), await self._lost(scope, p))) for p in plans]
 
-    async def _edges(self, scope: Scope, p: WritePlan, made: set[str]) -> list[Edge]:
-        assert p.after is not None
-        edges: dict[str, Edge] = {}
+    async def _lost(self, scope: Scope, p: WritePlan) -> list[Edge]:
+        left = {c.claim_id for c in p.claims_after}
+        if p.after is None or all(c.claim_id in left for c in p.claims_before):
+            return []
+        return relations.lost(p, await self.archive.get_edges(scope, p.after.key))
+
+    async def _named(self, scope: Scope, p: WritePlan, made: Collection[str]) -> list[Edge]:
+        found: dict[str, Edge] = {}
         for claim in p.claims_after:
-            for name in claim.entities if claim.claim_id in p.claim_ids else ():
-                key = node_key(claim.model_copy(update={"shelf": Shelf.ENTITIES, "routing_key": name}))
-                if key.uri != p.target_uri and (key.uri in made or await self.archive.exists(scope, key)):
-                    edges[key.uri] = Edge(p.target_uri, key.uri, "references", name)
-        return list(edges.values())
+            for key, edge in relations.named(claim, p.target_uri) if claim.claim_id in p.claim_ids else ():
+                if key.uri in made or await self.archive.exists(scope, key):
+                    found[key.uri] = edge
+        return list(found.values())
+
+
+def _ops(made: Sequence[Edge], lost: Sequence[Edge]) -> tuple[RelationOp, ...]:
+    again = {(e.to_uri, e.relation_type) for e in made}
+    gone = tuple(e for e in lost if (e.to_uri, e.relation_type) not in again)
+    ops = (RelationOp("upsert", tuple(made)), RelationOp("remove", gone))
+    return tuple(op for op in ops if op.edges)
 
 
 def _changes(claims: Sequence[Claim], keys: Mapping[str, NodeKey], gone: Sequence[Claim]) -> list[Change]:

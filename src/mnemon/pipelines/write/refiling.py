@@ -10,6 +10,7 @@ from mnemon.contracts.errors import NotFound, VersionConflict
 from mnemon.contracts.nodes import Node, NodeKey
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Scope
+from mnemon.logic.relations import lost
 
 # Each try that fails is somebody else's that succeeded; so as many may be needed as there are writers.
 TRIES = 60
@@ -21,6 +22,14 @@ async def node_at(archive: Archive, scope: Scope, key: NodeKey) -> Node | None:
         return await archive.read_node(scope, key)
     except NotFound:
         return None
+
+
+async def let_go(archive: Archive, scope: Scope, key: NodeKey, made: WritePlan) -> None:
+    """Relations go with the claims they rest on."""
+    left = {c.claim_id for c in made.claims_after}
+    if any(c.claim_id not in left for c in made.claims_before):
+        for edge in lost(made, await archive.get_edges(scope, key)):
+            await archive.remove_edges(scope, key, [edge.to_uri], [edge.relation_type])
 
 
 async def refile(
@@ -38,6 +47,7 @@ async def refile(
                 await archive.delete_node(scope, key, expect=expect)
             else:
                 await archive.write_node(scope, made.after, expect=expect, reason=reason)
+                await let_go(archive, scope, key, made)
         except VersionConflict:
             await asyncio.sleep(PAUSE_S * tried)
             continue

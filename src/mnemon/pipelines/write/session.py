@@ -266,11 +266,15 @@ class SessionWriter:
             telling.skip_facts(reason, error.message)
             return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
         telling.outcome = outcome
+        if fresh:
+            fresh += outcome.recorded
         if outcome.failures:
             return record
         update: dict[str, Any] = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
         if outcome.commit:
             update |= {"claim_ids": outcome.claim_ids, "commits": outcome.commit}
+        if outcome.last is not None and outcome.last.seq > record.turn_count:
+            update |= {"turn_count": outcome.last.seq, "chain_head": outcome.last.chain}
         return await self._complete(scope, record, update, telling)
 
     async def _complete(

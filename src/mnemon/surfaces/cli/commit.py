@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import click
 from rich.table import Table
@@ -27,6 +29,8 @@ from mnemon.surfaces.cli.output import console, print_degraded, print_json, prin
 @click.option("--skip-relations", is_flag=True, help="No relations between memories.")
 @click.option("--shelf", "shelves", multiple=True, help="Only this shelf; can be given more than once.")
 @click.option("--max-candidates", type=int, help="At most this many claims.")
+@click.option("--used-tools", type=click.File("rb"), help="JSON: a list of the round's tool calls, or their sums.")
+@click.option("--trace-id", help="Your name for this call: its job, commit record and log lines carry it.")
 @shared
 def commit(
     file: Path,
@@ -39,6 +43,8 @@ def commit(
     skip_relations: bool,
     shelves: tuple[str, ...],
     max_candidates: int | None,
+    used_tools: BinaryIO | None,
+    trace_id: str | None,
     place: Place,
 ) -> None:
     """Commit a session: what it came to, memory by memory. Needs a model, or --llm rules."""
@@ -47,7 +53,13 @@ def commit(
     )
     with place.open() as memory, console.status("committing …"):
         result = memory.commit_session(
-            **who.named(), session_id=session or file.stem, raw=file, input_format=input_format, options=options
+            **who.named(),
+            session_id=session or file.stem,
+            raw=file,
+            input_format=input_format,
+            used_tools=_tools(used_tools),
+            options=options,
+            trace_id=trace_id,
         )
     if place.as_json:
         print_json(result)
@@ -61,6 +73,18 @@ def commit(
     console.print(table)
     print_rejected(result.rejected)
     print_degraded(result.degraded)
+
+
+def _tools(file: BinaryIO | None) -> list[dict[str, Any]]:
+    if file is None:
+        return []
+    try:
+        told = json.load(file)
+    except ValueError as error:
+        raise InvalidArgument(f"--used-tools is not JSON: {error}", field="used_tools") from None
+    if not isinstance(told, list) or not all(isinstance(row, dict) for row in told):
+        raise InvalidArgument('--used-tools must hold a list: [{"name": …, "ok": true}, …]', field="used_tools")
+    return told
 
 
 def _shelves(names: tuple[str, ...]) -> tuple[Shelf, ...]:

@@ -161,7 +161,15 @@ class FsArchive:
         return await asyncio.to_thread(self._nodes.children, scope, owner, shelf, recursive)
 
     async def delete_node(self, scope: Scope, key: NodeKey, expect: int | None = None) -> bool:
-        return await asyncio.to_thread(self._nodes.delete, scope, key, expect)
+        return await asyncio.to_thread(self._delete, scope, key, expect)
+
+    def _delete(self, scope: Scope, key: NodeKey, expect: int | None) -> bool:
+        """With the edges that lead to it; also those a deletion left that was cut off."""
+        deleted = self._nodes.delete(scope, key, expect)
+        self._step("node_delete.before_edges")
+        if scope.tenant_id == key.tenant_id and not self._nodes.is_there(key):
+            self._relations.drop_to(key)
+        return deleted
 
     async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node:
         return await asyncio.to_thread(self._move, scope, key, to)
@@ -171,6 +179,8 @@ class FsArchive:
         self._step("node_move.copied")
         self._relations.carry(scope, key, to)
         self._step("node_move.carried")
+        self._relations.turn_to(key, to)
+        self._step("node_move.turned")
         self._nodes.delete(scope, key)
         return moved
 
@@ -182,6 +192,9 @@ class FsArchive:
 
     async def get_edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
         return await asyncio.to_thread(self._relations.get, scope, key)
+
+    async def incoming_edges(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        return await asyncio.to_thread(self._relations.incoming, scope, key)
 
     async def upsert_edges(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> None:
         await asyncio.to_thread(self._relations.upsert, scope, key, edges)

@@ -146,6 +146,11 @@ class NodeFiles:
         meta = read_sealed(self._layout.node(key) / META)
         return meta is not None and meta != _DELETED and scope.sees(meta["principals"])
 
+    def is_there(self, key: NodeKey) -> bool:
+        """For anybody."""
+        meta = read_sealed(self._layout.node(key) / META)
+        return meta is not None and meta != _DELETED
+
     def read(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node:
         state = self._state(scope, key)
         if state is None:

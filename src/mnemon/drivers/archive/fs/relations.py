@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
-from mnemon.contracts.nodes import RELATION_TYPES, Edge, NodeKey
+from mnemon.contracts.nodes import RELATION_TYPES, Edge, NodeKey, Shelf
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.archive.fs.durable import Step, locked, replace_file
@@ -65,6 +65,38 @@ class RelationFiles:
         """A moved node keeps its relations."""
         if edges := self.get(scope, key):
             self.upsert(scope, to, [replace(e, from_uri=to.uri) for e in edges])
+
+    def incoming(self, scope: Scope, key: NodeKey) -> list[Edge]:
+        if scope.tenant_id != key.tenant_id:
+            return []
+        return [edge for edge, source in self._leading_to(key) if self._nodes.exists(scope, source)]
+
+    def drop_to(self, key: NodeKey) -> None:
+        """A node that is gone has no edges that lead to it."""
+        for source in dict.fromkeys(source for _, source in self._leading_to(key)):
+            self._rewrite(source, lambda edges: [e for e in edges if e.to_uri != key.uri])
+
+    def turn_to(self, key: NodeKey, to: NodeKey) -> None:
+        """Edges that led to a node lead to where it is now."""
+        for source in dict.fromkeys(source for _, source in self._leading_to(key)):
+            self._rewrite(
+                source, lambda edges: [replace(e, to_uri=to.uri) if e.to_uri == key.uri else e for e in edges]
+            )
+
+    def _leading_to(self, key: NodeKey) -> Iterator[tuple[Edge, NodeKey]]:
+        for shelf in Shelf:
+            for slug, folder in self._layout.node_folders(key.tenant_id, key.owner, shelf).items():
+                source = replace(key, shelf=shelf, slug=slug)
+                with suppress(Corrupt):  # what is damaged is named by `verify`, and no reason to keep the rest
+                    for edge in read_edges(folder / RELATIONS, source):
+                        if edge.to_uri == key.uri:
+                            yield edge, source
+
+    def _rewrite(self, key: NodeKey, change: Callable[[list[Edge]], list[Edge]]) -> None:
+        with suppress(NotFound), _node_locked(self._layout.node(key), key):
+            there = self._read(key)
+            if (changed := change(there)) != there:
+                self._write(key, changed)
 
     def _check(self, scope: Scope, key: NodeKey, edges: Sequence[Edge] = ()) -> None:
         if not self._nodes.exists(scope, key):

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response, StreamingResponse
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.errors import InvalidArgument, NotFound, PermissionDenied
+from mnemon.contracts.errors import InvalidArgument, NotFound, PermissionDenied, StorageFailed
 from mnemon.contracts.ports import Archive, Holds, Likeness, Replicator
 from mnemon.contracts.reports import LoadReport
 from mnemon.contracts.scope import Scope, SessionKey
@@ -43,6 +43,8 @@ _READS = (
     "tenants",
     "is_behind",
     "nearest",
+    "same_steps",
+    "incoming_edges",
 )
 _Serve = Callable[[Visit, Operation, dict[str, Any]], Coroutine[Any, Any, Any]]
 
@@ -56,16 +58,24 @@ async def _archive(visit: Visit, operation: Operation, given: dict[str, Any]) ->
         await _check_new_claims(visit, **given)
     try:
         return await getattr(visit.memory.parts.archive, operation.name)(**given)
-    except FileNotFoundError:  # erased under our hands
+    except StorageFailed as error:
+        if error.details.get("errno") != "ENOENT":
+            raise
         raise NotFound("this was erased meanwhile") from None
 
 
 async def _check_new_claims(visit: Visit, scope: Scope, key: SessionKey, claims: Sequence[Claim], **_: Any) -> None:
     """The index finds a claim by its id alone; one that does not follow from its session may be somebody else's."""
-    new = [claim for claim in claims if claim.claim_id != claim_id(key, claim.kind, claim.statement)]
+    new = [claim for claim in claims if claim.claim_id not in _own_ids(key, claim)]
     there = {claim.claim_id for claim in await visit.memory.parts.archive.read_claims(scope, key)} if new else set()
     if any(claim.claim_id not in there for claim in new):
         raise InvalidArgument("claim_id does not follow from the claim", field="claims.claim_id", reason="claim_id")
+
+
+def _own_ids(key: SessionKey, claim: Claim) -> tuple[str, str]:
+    """By what it says, and, where calls are counted, by the turn they begin with."""
+    plain = claim_id(key, claim.kind, claim.statement)
+    return plain, claim_id(key, claim.kind, claim.statement, claim.spans[0].turn_id)
 
 
 async def _holds(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
