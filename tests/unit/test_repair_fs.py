@@ -217,15 +217,15 @@ async def test_torn_tails_are_cut_and_the_words_go_on(tmp_path: Path) -> None:
     assert (report.defects, report.notes) == ([], [])
 
 
-async def test_a_damaged_line_end_is_left_for_a_person(tmp_path: Path) -> None:
+async def test_a_damaged_line_end_is_restored_because_the_chain_proves_it(tmp_path: Path) -> None:
     archive = opened(tmp_path)
     await archive.append_log(ANN, "ledger", [{"n": 1}])
     (path,) = tmp_path.rglob("1.jsonl")
-    damaged = path.read_bytes()[:-1] + b"x"
-    path.write_bytes(damaged)
-    assert await archive.repair(STEWARD) == []
-    assert path.read_bytes() == damaged
-    assert not (await archive.verify(STEWARD)).ok
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"x")
+    (done,) = await archive.repair(STEWARD)
+    assert (done.how, path.read_bytes()) == ("mended", whole)
+    assert (await archive.verify(STEWARD)).ok
 
 
 async def test_a_hand_edit_becomes_a_version(tmp_path: Path) -> None:
@@ -330,12 +330,11 @@ async def test_repair_goes_on_behind_damage(tmp_path: Path) -> None:
     (shelf / "c" / "content.md").write_text("by hand")
     (shelf / "Not An Id").mkdir()
     done = await archive.repair(STEWARD)
-    assert {Path(r.where).name for r in done} == {"turns.jsonl", "c"}
-    assert {Path(d.where).name for d in (await archive.verify(STEWARD)).defects} >= {
-        "session.json",
-        ".meta.json",
-        "content.md",
-    }
+    assert {Path(r.where).name for r in done} == {"turns.jsonl", "session.json", "a", "b", "c"}
+    report = await archive.verify(STEWARD)
+    assert report.ok
+    aside = {Path(n.where).name for n in report.notes if n.kind == "set_aside"}
+    assert aside == {"session.json.1", "meta.json.1", "content.md.1"}
 
 
 async def test_a_long_name_is_written_after_a_crash(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 
@@ -469,8 +469,9 @@ class Archive(TurnStore, PaperStore, NodeStore, BlobStore, LogStore, Eraser, Pro
         """Prove every hash, chain and pointer of one tenant."""
         ...
 
-    async def repair(self, scope: Scope) -> list[Repair]:
-        """Finish or roll back what a crash left half done; record what people edited by hand."""
+    async def repair(self, scope: Scope, witnesses: Sequence[Witness] = ()) -> list[Repair]:
+        """Finish or roll back what a crash left half done; record what people edited by hand; make whole again what is
+        damaged, from what is left of it and what `witnesses` remember. What cannot be is set aside, never deleted."""
         ...
 
     def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from mnemon.contracts.scope import SessionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +44,26 @@ class VerifyReport:
     bytes: int = 0
     defects: list[Defect] = field(default_factory=list)
     notes: list[Defect] = field(default_factory=list)
+    # The sessions some of the defects are in: what a replica remembers of them can help.
+    damaged: list[SessionKey] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         return not self.defects
 
 
+# Mended: as it was. Salvaged: from what else remembers it, and marked so. Set aside: the damaged bytes are kept beside
+# what took their place. Left: nothing could be done here; verify goes on naming it.
+How = Literal["mended", "salvaged", "set aside", "left"]
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing that was put right."""
+    """One thing that was put right, and how."""
 
     where: str
     what: str
+    how: How = "mended"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mnemon.contracts.claims import Claim
 from mnemon.contracts.scope import Owner, OwnerKind, SessionKey
 from mnemon.contracts.turns import Turn, epoch_ms, parse_time
 
@@ -96,3 +97,21 @@ class LogLine:
     at: datetime
     body: dict[str, Any]
     chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """What replicas remember of a session whose files are damaged. Where they hold its page in a version (`version`),
+    they know how it was kept and how far; `turns` carry no link of the chain."""
+
+    session: SessionKey
+    principals: tuple[str, ...] = ()
+    version: int = 0
+    completed: bool = False
+    kept: KeptRule = "all"
+    graph: bool = True
+    commits: int = 0
+    head: tuple[int, str] = (0, "")
+    claim_ids: tuple[str, ...] = ()
+    turns: tuple[StoredTurn, ...] = ()
+    claims: tuple[Claim, ...] = ()

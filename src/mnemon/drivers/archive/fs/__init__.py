@@ -16,7 +16,7 @@ from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, N
 from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone
+from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import moving
@@ -26,7 +26,7 @@ from mnemon.drivers.archive.fs.durable import Step, make_dirs, no_step
 from mnemon.drivers.archive.fs.erasing import EraserFiles
 from mnemon.drivers.archive.fs.layout import Layout
 from mnemon.drivers.archive.fs.logs import LogFiles
-from mnemon.drivers.archive.fs.mending import mend
+from mnemon.drivers.archive.fs.mending import Mender
 from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.papers import PaperFiles
 from mnemon.drivers.archive.fs.relations import RelationFiles
@@ -64,6 +64,8 @@ class FsArchive:
     ) -> None:
         make_dirs(home.absolute())
         self._step = step
+        self._clock = clock
+        self._entropy = entropy
         self._layout = Layout(home, step)
         self._blobs = BlobFiles(self._layout, step)
         self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
@@ -250,9 +252,13 @@ class FsArchive:
         _check_steward(scope)
         return await asyncio.to_thread(audit, self._layout, scope.tenant_id)
 
-    async def repair(self, scope: Scope) -> list[Repair]:
+    async def repair(self, scope: Scope, witnesses: Sequence[Witness] = ()) -> list[Repair]:
         _check_steward(scope)
-        return await asyncio.to_thread(mend, self._layout, self._turns, self._nodes, self._eraser, scope.tenant_id)
+        known = {w.session: w for w in witnesses}
+        mender = Mender(
+            self._layout, self._turns, self._nodes, self._eraser, self._clock, self._entropy, scope.tenant_id, known
+        )
+        return await asyncio.to_thread(mender.run)
 
     def dump(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[tuple[str, bytes]]:
         _check_steward(scope)

@@ -6,17 +6,20 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeGuard
 
 from mnemon.contracts.claims import Claim
+from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import Corrupt
-from mnemon.contracts.nodes import LEVELS, Node, NodeKey, Shelf
+from mnemon.contracts.nodes import LEVELS, Edge, Node, NodeKey, Shelf
 from mnemon.contracts.reports import Defect, VerifyReport
 from mnemon.contracts.scope import OwnerKind, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.aside import SET_ASIDE, has_aside
 from mnemon.drivers.archive.fs.blobs import blobs_named
 from mnemon.drivers.archive.fs.durable import TEMPORARY, locked
 from mnemon.drivers.archive.fs.layout import (
@@ -42,6 +45,7 @@ from mnemon.drivers.archive.fs.nodes import NodeState, node_of, node_page, read_
 from mnemon.drivers.archive.fs.papers import commit_folders, read_claims, read_commit, read_taggings
 from mnemon.drivers.archive.fs.quotes import Broken, Quotes, Sources
 from mnemon.drivers.archive.fs.relations import read_edges
+from mnemon.drivers.archive.fs.restoring import is_here, missing_commits, related
 from mnemon.drivers.archive.fs.sealed import read_sealed
 from mnemon.drivers.archive.fs.turns import session_genesis, unneeded_blobs
 
@@ -67,6 +71,7 @@ class Audit:
         self._blobs_named: set[str] = set()
         self._sources = Sources(layout)
         self._damaged: set[SessionKey] = set()
+        self._at: SessionKey | None = None  # the session being proven
 
     def run(self) -> VerifyReport:
         for grave in (self._layout.owner_grave(self._tenant_id), self._layout.tenant_grave(self._tenant_id)):
@@ -88,6 +93,8 @@ class Audit:
         return str(path.relative_to(self._layout.home))
 
     def _defect(self, path: Path, kind: str, detail: str) -> None:
+        if self._at is not None and self._at not in self.report.damaged:
+            self.report.damaged.append(self._at)
         self.report.defects.append(Defect(self._where(path), kind, detail))
 
     def _note(self, path: Path, kind: str, detail: str) -> None:
@@ -120,6 +127,9 @@ class Audit:
                     self.report.bytes += path.stat().st_size
                     if name_of(folder) is None or path.read_bytes().decode() != name_of(folder):
                         self._defect(path, "name", "does not hold the id its folder stands for")
+            elif path.name == SET_ASIDE and path.is_dir():
+                for damaged in sorted(path.iterdir()):
+                    self._note(damaged, "set_aside", "damaged bytes that were replaced; delete them when you like")
             elif path.name in files or path.name in (folders or ()):
                 if path.is_dir() != (path.name not in files):
                     self._defect(path, "foreign", "a file in place of a folder, or a folder in place of a file")
@@ -136,6 +146,8 @@ class Audit:
     def _id(self, folder: Path) -> None:
         """A folder that stands for no id was renamed, or has lost its name."""
         if name_of(folder) is not None:
+            if "~~" in folder.name and not (folder / FULL_NAME).exists():
+                self._defect(folder / FULL_NAME, "name", "is not here; repair writes it again from the pages")
             return
         if folder.name.startswith("."):
             self._note(folder, "unknown", "not part of the archive")
@@ -157,8 +169,10 @@ class Audit:
                 self._known(folder, folders={"sessions", "memories"})
                 self._ids(folder / "sessions")
             for name, session in self._layout.session_folders(self._tenant_id, owner).items():
+                self._at = SessionKey(self._tenant_id, owner, name)
                 with self._reading(session), locked(session, shared=True):
-                    self._session(session, SessionKey(self._tenant_id, owner, name))
+                    self._session(session, self._at)
+        self._at = None
         for owner in owners:
             memories = self._layout.owner(self._tenant_id, owner) / "memories"
             with self._reading(memories):
@@ -286,27 +300,30 @@ class Audit:
         folders = commit_folders(folder)
         if (folder / ARCHIVES).exists():
             self._known(folder / ARCHIVES, folders={place.name for place in folders.values()})
-        found: set[int] = set()
+        found: dict[int, CommitRecord] = {}
+        unreadable: set[int] = set()
         for number, place in folders.items():
             self._known(place, {COMMIT})
+            if (place / COMMIT).exists():
+                unreadable.add(number)
             with self._reading(place / COMMIT):
-                if (place / COMMIT).exists():
-                    found.add(number)
-                    self._commit(place / COMMIT, number, quotes)
-        # The first ones may have been erased with all there was then; from the oldest one on, none is missing.
-        last = max(found | {record.commits if record else 0})
-        for number in sorted({*range(min(found), last + 1)} - found) if found else ():
+                if (commit := self._commit(place / COMMIT, number, quotes)) is not None:
+                    found[number] = commit
+        unreadable -= {*found}
+        log = list(chainlog.readable_lines(folder / TURNS)) if record and len(found) < record.commits else []
+        for number in sorted({*missing_commits(record.commits if record else 0, found, log)} - unreadable):
             self._defect(folder / ARCHIVES / str(number) / COMMIT, "missing", f"commit {number} is not here")
 
-    def _commit(self, path: Path, number: int, quotes: Quotes) -> None:
+    def _commit(self, path: Path, number: int, quotes: Quotes) -> CommitRecord | None:
         record = read_commit(path.parent)
         if record is None:
-            return
+            return None
         self.report.commits += 1
         self.report.bytes += path.stat().st_size
         quotes.add_head(path, record.last_seq, record.head)
         if record.number != number:
             self._defect(path, "misplaced", f"is commit {record.number}, not {number}")
+        return record
 
     def _chain(self, path: Path, head: str, seq: int) -> Iterator[tuple[chainlog.Line, bool]]:
         """Every line of a log and whether it holds; one that does not is named on the way."""
@@ -340,7 +357,7 @@ class Audit:
     def _node(self, folder: Path, key: NodeKey) -> None:
         self._known(folder, {META, RELATIONS, *LEVEL_FILES.values()})
         with self._reading(folder / RELATIONS):
-            read_edges(folder / RELATIONS, key)
+            self._edges(folder / RELATIONS, key)
         with self._reading(folder / META):
             state = read_state(folder)
             if state is not None:
@@ -349,6 +366,17 @@ class Audit:
                 self._defect(folder / META, "missing", "the node has earlier versions but no page; repair restores it")
             else:
                 self._note(folder, "uncommitted", "a node that was never finished; repair finishes or removes it")
+
+    def _edges(self, path: Path, key: NodeKey) -> None:
+        for edge in read_edges(path, key):
+            if not is_here(self._layout, self._tenant_id, edge.to_uri):
+                self._note(path, "dangling", f"leads to {edge.to_uri}, which is not here; repair takes it away")
+        if not path.exists() and self._related.get(key.uri):
+            self._defect(path, "missing", "commits gave this memory relations; repair makes them again")
+
+    @cached_property
+    def _related(self) -> dict[str, list[Edge]]:
+        return related(self._layout, self._tenant_id)
 
     def _page(self, folder: Path, key: NodeKey, state: NodeState) -> None:
         self.report.nodes += 1
@@ -370,7 +398,8 @@ class Audit:
                 self._defect(path, "missing", "is not here; repair puts it back")
         for version in sorted({node.version, *range(min(copies, default=node.version), node.version)} - {*copies}):
             path = self._layout.revisions(key) / f"{version}.json"
-            self._defect(path, "missing", f"the copy of version {version} is not here")
+            if not has_aside(folder, path.name):
+                self._defect(path, "missing", f"the copy of version {version} is not here")
         self._cited(folder / META, node)
 
     def _cited(self, path: Path, node: Node) -> None:
@@ -434,6 +463,9 @@ class Audit:
 
     def _blobs(self) -> None:
         for path in self._files_under(self._root / "blobs"):
+            if path.parent.name == SET_ASIDE:
+                self._note(path, "set_aside", "damaged bytes that were replaced; delete them when you like")
+                continue
             self.report.blobs += 1
             with self._reading(path):
                 self._blob(path)

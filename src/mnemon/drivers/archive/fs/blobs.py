@@ -12,6 +12,7 @@ from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.aside import SET_ASIDE
 from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, sync_dir
 from mnemon.drivers.archive.fs.layout import TURNS, Layout
 
@@ -86,6 +87,8 @@ class BlobFiles:
         with locked(self._layout.blobs(tenant_id)):
             for sha256 in sorted(named - self._still_named(tenant_id)):
                 path = self._layout.blob(tenant_id, sha256)
+                for damaged in (path.parent.parent / SET_ASIDE).glob(f"{sha256}.*"):
+                    damaged.unlink()
                 if path.exists():
                     path.unlink()
                     sync_dir(path.parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 
@@ -130,8 +131,24 @@ def name_of(folder: Path) -> str | None:
         try:
             name = (folder / FULL_NAME).read_bytes().decode()
         except (OSError, UnicodeDecodeError):
-            return None
+            name = None
+        if not name or escape(name) != folder.name:
+            name = _named_within(folder) if "~~" in folder.name else None
     return name if name and escape(name) == folder.name else None
+
+
+def _named_within(folder: Path) -> str | None:
+    """The id of a folder whose own file of it is damaged: the pages in it repeat it."""
+    for pattern in (SESSION, META, f"*/*/{SESSION}", f"*/*/*/{META}", f"*/*/*/*/{SESSION}", f"*/*/*/*/*/{META}"):
+        for path in folder.glob(pattern):
+            try:
+                page = json.loads(path.read_bytes())
+                told = [str(page.get(name, "")) for name in ("session_id", "slug", "owner_id", "tenant_id")]
+            except (OSError, ValueError, AttributeError):
+                continue
+            if (name := next((name for name in told if name and escape(name) == folder.name), None)) is not None:
+                return name
+    return None
 
 
 def subfolders(path: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import LogLine
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.aside import drop_aside
 from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep
 from mnemon.drivers.archive.fs.layout import Layout
 
@@ -180,6 +181,7 @@ class LogFiles:
                     kept.append(chainlog.render_gone(item[1], gone) if buried else item[1])
                 if forgotten > before:
                     replace_file(segment, b"".join(kept), self._step, "forget_log")
+            drop_aside(folder)
             sweep(folder)  # one that was cut off has left a copy of what it was to keep
             self._tails.pop(folder, None)
         return forgotten

@@ -22,6 +22,7 @@ from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound, VersionC
 from mnemon.contracts.nodes import LEVELS, REVISIONS_KEPT, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, OwnerKind, Scope
+from mnemon.drivers.archive.fs.aside import drop_aside, set_aside
 from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, replace_files, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import FULL_NAME, LEVEL_FILES, META, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
@@ -104,6 +105,29 @@ def versions_kept(copies: Path) -> list[int]:
     return sorted(int(p.stem) for p in found if _COPY.fullmatch(p.name))
 
 
+def _is_damaged(path: Path, key: NodeKey) -> bool:
+    """Is there something, and not the page or the copy of this node?"""
+    try:
+        body = read_sealed(path)
+        if body is None or body == _DELETED:
+            return False
+        node = node_of(body["page"], body["texts"]) if "page" in body else node_of(body, {})
+        sealed = body.get("page", body)["sha256"]
+        return node.key != key or ("page" in body and node_page(node)["sha256"] != sealed) or set(sealed) != set(LEVELS)
+    except (Corrupt, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True
+
+
+def _is_no_text(path: Path) -> bool:
+    try:
+        path.read_bytes().decode()
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError):
+        return True
+    return False
+
+
 def _moved_on(key: NodeKey, version: int, expect: int) -> VersionConflict:
     return VersionConflict(f"{key.uri} is at version {version}, not {expect}", uri=key.uri, version=version)
 
@@ -137,19 +161,45 @@ class NodeFiles:
                     state = read_state(folder)
         except FileNotFoundError:  # never there, or deleted meanwhile
             return None
+        except (Corrupt, OSError):
+            state = self._last_copy(key)  # damaged: until it is repaired, as it was written last
+            if state is None:
+                raise
         return state if state and scope.sees(state.meta["principals"]) else None
 
     def exists(self, scope: Scope, key: NodeKey) -> bool:
         """By its page alone; the words need not be read."""
         if scope.tenant_id != key.tenant_id:
             return False
-        meta = read_sealed(self._layout.node(key) / META)
+        meta = self._meta(key)
         return meta is not None and meta != _DELETED and scope.sees(meta["principals"])
 
     def is_there(self, key: NodeKey) -> bool:
         """For anybody."""
-        meta = read_sealed(self._layout.node(key) / META)
+        meta = self._meta(key)
         return meta is not None and meta != _DELETED
+
+    def _meta(self, key: NodeKey) -> dict[str, Any] | None:
+        """A node's page; a damaged one, as it was written last."""
+        try:
+            return read_sealed(self._layout.node(key) / META)
+        except (Corrupt, OSError):
+            state = self._last_copy(key)
+            if state is None:
+                raise
+            return state.meta
+
+    def _last_copy(self, key: NodeKey) -> NodeState | None:
+        """The newest version of which a whole copy is kept."""
+        for version in reversed(versions_kept(self._layout.revisions(key))):
+            try:
+                body = read_sealed(self._layout.revisions(key) / f"{version}.json")
+                node = node_of(body["page"], body["texts"]) if body else None
+            except (Corrupt, OSError, ValueError, KeyError, TypeError):
+                continue
+            if body and node and node.key == key:
+                return NodeState(body["page"], body["texts"], ())
+        return None
 
     def read(self, scope: Scope, key: NodeKey, include_content: bool = True) -> Node:
         state = self._state(scope, key)
@@ -182,8 +232,11 @@ class NodeFiles:
         return shelves + nodes if recursive else shelves
 
     def _summaries(self, scope: Scope, owner: Owner, shelf: Shelf) -> Iterator[NodeSummary]:
-        for folder in self._layout.node_folders(scope.tenant_id, owner, shelf).values():
-            meta = read_sealed(folder / META)
+        for slug in self._layout.node_folders(scope.tenant_id, owner, shelf):
+            try:
+                meta = self._meta(NodeKey(scope.tenant_id, owner, shelf, slug))
+            except (Corrupt, OSError):
+                continue  # damaged, and nothing else is left of it: verify names it
             if meta and meta != _DELETED and scope.sees(meta["principals"]):
                 updated = _moment(meta["updated_at"])
                 yield NodeSummary(meta["uri"], meta["slug"], False, False, meta["shelf"], updated)
@@ -195,9 +248,9 @@ class NodeFiles:
         if scope.tenant_id != key.tenant_id or not scope.sees(node.principals):
             raise NotFound(f"node {key.uri} is not within this scope", uri=key.uri)
         with ExitStack() as held:
-            folder = self._make_and_hold(key, held)
+            self._make_and_hold(key, held)
             self.recover(key)
-            there = read_state(folder)
+            there = self._whole_state(key)
             if there and not scope.sees(there.meta["principals"]):
                 raise NotFound(f"no node {key.uri} in this scope", uri=key.uri)
             version = there.meta["version"] if there else 0
@@ -223,6 +276,10 @@ class NodeFiles:
             return folder
 
     def _commit(self, node: Node, reason: str) -> None:
+        self._keep_version(node, reason)
+        self._place(node)
+
+    def _keep_version(self, node: Node, reason: str) -> None:
         shelf_of_versions = self._layout.revisions(node.key)
         make_dirs(shelf_of_versions)
         copy = {
@@ -232,7 +289,6 @@ class NodeFiles:
             "saved_at": self._clock.now().isoformat(),
         }
         replace_file(shelf_of_versions / f"{node.version}.json", seal(copy), self._step, "revision")
-        self._place(node)
 
     def _place(self, node: Node) -> None:
         folder = self._layout.node(node.key)
@@ -257,6 +313,12 @@ class NodeFiles:
 
     def recover(self, key: NodeKey) -> str:
         """Finish what was cut off and say what it was. Call it with the node's folder locked."""
+        try:
+            return self._recover(key)
+        except (Corrupt, UnicodeDecodeError, IsADirectoryError):  # nothing is built on what is damaged
+            return "; ".join([*self.make_whole(key), self._recover(key)]).rstrip("; ")
+
+    def _recover(self, key: NodeKey) -> str:
         versions = versions_kept(self._layout.revisions(key))
         meta = read_sealed(self._layout.node(key) / META)
         if meta == _DELETED:
@@ -268,6 +330,44 @@ class NodeFiles:
         self._place(self._copy(key, versions[-1]).node)
         self._prune(key, versions[-1] - self._keep_of[key.shelf])
         return "finished a write that was cut off"
+
+    def make_whole(self, key: NodeKey) -> Iterator[str]:
+        """Put what is damaged aside and its copy in its place; says each. Call it with the node's folder locked."""
+        folder, copies = self._layout.node(key), self._layout.revisions(key)
+        for version in versions_kept(copies):
+            if _is_damaged(copies / f"{version}.json", key):
+                set_aside(copies / f"{version}.json", folder)
+                yield f"the copy of version {version} is damaged: set-aside/{version}.json"
+        for level in LEVELS:
+            if _is_no_text(folder / LEVEL_FILES[level]):
+                set_aside(folder / LEVEL_FILES[level])
+                yield f"{LEVEL_FILES[level]} is no text: set-aside/{LEVEL_FILES[level].removeprefix('.')}"
+        last = self._last_copy(key)
+        if _is_damaged(folder / META, key):
+            set_aside(folder / META)
+            for level in LEVELS:
+                path = folder / LEVEL_FILES[level]
+                if path.exists() and (last is None or path.read_bytes() != last.texts[level].encode()):
+                    set_aside(path)  # perhaps a person's own words; without the page nobody can tell
+            if last is not None:
+                self._place(node_of(last.meta, last.texts))
+                yield f"its page is put back as version {last.meta['version']} had it"
+            else:
+                yield "its page is damaged and no version is left: set-aside"
+        state = read_state(folder)
+        here = all((folder / LEVEL_FILES[level]).exists() for level in LEVELS)
+        if state and here and not state.changed and state.meta["version"] not in versions_kept(copies):
+            self._keep_version(node_of(state.meta, state.texts), "kept again after damage")
+            yield f"a copy of version {state.meta['version']} is kept again"
+
+    def _whole_state(self, key: NodeKey) -> NodeState | None:
+        """What lies in the folder, once what is damaged is put aside. Call it with the node's folder locked."""
+        try:
+            return read_state(self._layout.node(key))
+        except (Corrupt, IsADirectoryError):
+            list(self.make_whole(key))
+            self._recover(key)
+            return read_state(self._layout.node(key))
 
     def _put_back(self, key: NodeKey, version: int) -> str:
         """A file that is not there at all is a loss, not an edit: its copy takes its place."""
@@ -284,7 +384,7 @@ class NodeFiles:
         """Record a hand-edited file as a new version; None where nothing was edited."""
         with locked(self._layout.node(key)):
             self.recover(key)
-            state = read_state(self._layout.node(key))
+            state = self._whole_state(key)
             if state is None or not state.changed:
                 return None
             node = self._keep_edit(key, state)
@@ -382,6 +482,7 @@ class NodeFiles:
                 self.recover(key)
                 state = read_state(self._layout.node(key))
                 gone = self._prune(key, state.meta["version"]) if state else 0
+                drop_aside(self._layout.node(key))
                 for folder in (copies, self._layout.node(key)):
                     sweep(folder)
                     sync_dir(folder)

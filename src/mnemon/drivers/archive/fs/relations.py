@@ -116,10 +116,8 @@ class RelationFiles:
         return read_edges(self._layout.node(key) / RELATIONS, key)
 
     def _write(self, key: NodeKey, edges: list[Edge]) -> None:
-        now = self._clock.now()
-        rows = [_row(replace(e, created_at=e.created_at or now)) for e in edges]
-        body = {"edges": rows, "updated_at": now.isoformat()}
-        replace_file(self._layout.node(key) / RELATIONS, seal(body), self._step, "relations")
+        page = relations_page(edges, self._clock.now())
+        replace_file(self._layout.node(key) / RELATIONS, page, self._step, "relations")
 
 
 @contextmanager
@@ -129,6 +127,11 @@ def _node_locked(folder: Path, key: NodeKey) -> Iterator[None]:
             yield
     except FileNotFoundError:  # deleted since it was looked up
         raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None
+
+
+def relations_page(edges: Sequence[Edge], now: datetime) -> bytes:
+    rows = [_row(replace(e, created_at=e.created_at or now)) for e in edges]
+    return seal({"edges": rows, "updated_at": now.isoformat()})
 
 
 def read_edges(path: Path, key: NodeKey) -> list[Edge]:

@@ -21,6 +21,7 @@ from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
+from mnemon.drivers.archive.fs.aside import drop_aside
 from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
 from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
@@ -70,6 +71,8 @@ def _no_session(key: SessionKey) -> NotFound:
 
 
 def _fingerprint(body: bytes) -> bytes:
+    if b'"salvaged":"' in body:
+        return b"gone"  # what was salvaged may lack what nobody remembered: the same turn sent again is no conflict
     return hashlib.blake2b(body, digest_size=8).digest()
 
 
@@ -179,10 +182,34 @@ class TurnFiles:
 
     def sessions(self, scope: Scope, owner: Owner | None) -> Iterator[SessionRecord]:
         for whose in [owner] if owner else self._layout.owners(scope.tenant_id):
-            for folder in self._layout.session_folders(scope.tenant_id, whose).values():
-                record = self.load_record(folder)
+            for name, folder in self._layout.session_folders(scope.tenant_id, whose).items():
+                key = SessionKey(scope.tenant_id, whose, name)
+                try:
+                    record = self.load_record(folder)
+                    damage = "its page is not here" if record is None and (folder / TURNS).exists() else ""
+                    damage = damage or ("its page is another session's" if record and record.key != key else "")
+                except (Corrupt, OSError, ValueError) as error:
+                    record, damage = None, str(error)
+                if damage:
+                    record = self._stand_in(key, damage) if scope.steward else None
                 if record and scope.sees(record.principals):
                     yield record
+
+    def _stand_in(self, key: SessionKey, damage: str) -> SessionRecord:
+        """For a damaged page: that there is such a session, and why nothing more is known of it before repair."""
+        now = self._clock.now()
+        return SessionRecord(
+            tenant_id=key.tenant_id,
+            owner_kind=key.owner.kind,
+            owner_id=key.owner.id,
+            session_id=key.session_id,
+            principals=(key.owner.principal,),
+            status=SessionStatus.FAILED,
+            turn_count=sum(1 for _ in chainlog.readable_lines(self._layout.session(key) / TURNS)),
+            error_reason=f"damaged: {damage}; run `mnemon repair`",
+            created_at=now,
+            updated_at=now,
+        )
 
     # --- the words
 
@@ -342,6 +369,7 @@ class TurnFiles:
             forget_seen(path)
             replace_file(path, b"".join(kept), self._step, "forget")
         sweep(path.parent)  # what was cut off may have left copies
+        drop_aside(path.parent)
         self.drop_memory(key.tenant_id, key.owner, key.session_id)
         return len(forgotten), self.let_go(key)
 
