@@ -121,6 +121,10 @@ class Queue(Holds, Protocol):
         """A claimed job back to pending until somebody claims who offers what it awaits; that is no failure."""
         ...
 
+    async def damaged(self, aside: bool = False) -> tuple[str, ...]:
+        """Where something lies that no job can be read from; with `aside`, it is put out of the way."""
+        ...
+
     async def recover(self) -> int:
         """Put claimed jobs whose lease is over, or whose worker is dead, back to pending."""
         ...

@@ -260,7 +260,12 @@ class Knowledge(OpenMemory):
         parts = self._at_work()
         checked_id("tenant_id", tenant_id)
         target = self._target(user_id, session_id, claim_id, group_id, words, everything)
-        return await parts.forgetter.forget(tenant_id, target)
+        try:
+            return await parts.forgetter.forget(tenant_id, target)
+        except Corrupt:
+            # What is to go is damaged: made whole first, it can go wholly.
+            await mend_archive(parts.archive, parts.replicas, tenant_id, parts.clock.now())
+            return await parts.forgetter.forget(tenant_id, target)
 
     def _target(
         self,

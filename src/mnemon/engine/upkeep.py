@@ -36,20 +36,26 @@ def _kinds(kind: JobKind | str | None) -> tuple[JobKind, ...] | None:
 
 class Upkeep(OpenMemory):
     async def verify(self, tenant_id: str | None = None, check_index: bool = True) -> VerifyReport:
-        """Prove every hash, chain and pointer, and compare the index with the words."""
+        """Prove every hash, chain and pointer, and compare index and graph with the words. Whatever is damaged is
+        named; nothing stops the rest from being proven."""
         parts = self._open()
-        return await proof.verify(parts.archive, parts.index if check_index else None, tenant_id)
+        return await proof.verify(parts.archive, parts.replicas if check_index else None, parts.queue, tenant_id)
 
     async def repair(self, tenant_id: str | None = None) -> RepairResult:
-        """Finish what a crash cut off, and index what the index lacks."""
+        """Finish what a crash cut off, make whole what is damaged, and bring the replicas up. What cannot be mended is
+        set aside, never deleted, and said."""
         parts = self._open()
-        result = await mending.repair(parts.archive, parts.replicas, parts.queue, tenant_id)
+        result = await mending.repair(parts.archive, parts.replicas, parts.queue, tenant_id, parts.clock.now())
         await self.run_jobs()
         return result
 
     async def rebuild(self, *, restart: bool = False, progress: rebuilding.Progress | None = None) -> RebuildResult:
         """Make the index anew from the archive, with the embedder of this memory, and the graph."""
         parts = self._open()
+        for tenant in [t async for t in parts.archive.tenants()]:
+            # The old index may be the last to remember what is damaged in the archive.
+            if (await parts.archive.verify(Scope.steward_of(tenant))).damaged:
+                await mending.mend_archive(parts.archive, parts.replicas, tenant, parts.clock.now())
         result = await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, parts.graph, progress, restart)
         for tenant in [t async for t in parts.archive.tenants()]:
             await rebuild_graph(parts.archive, parts.replicas.grapher, tenant)

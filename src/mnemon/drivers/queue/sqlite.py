@@ -209,6 +209,10 @@ class SqliteQueue:
     async def wait(self, job_id: str, why: str, awaits: Awaited, pause: timedelta = timedelta(0)) -> Job:
         return await asyncio.to_thread(self._wait, job_id, why, awaits, pause)
 
+    async def damaged(self, aside: bool = False) -> tuple[str, ...]:
+        """A row is whole or the file is not one."""
+        return ()
+
     async def recover(self) -> int:
         return await asyncio.to_thread(self._recover)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.graph import GraphBatch, Saying, UtteranceEvidence
+from mnemon.contracts.graph import GraphBatch, Knowledge, Saying, UtteranceEvidence
 from mnemon.contracts.ports import Archive, Graph
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
@@ -88,6 +88,24 @@ class Grapher:
         """Does the graph hold another version of a session than its page?"""
         mark = await self._mark(Scope.steward_of(record.tenant_id), record.key)
         return mark.version != record.version if record.graph else mark.version != 0
+
+    async def differs(self, record: SessionRecord) -> bool:
+        """Does the graph tell other than the archive what is known from a completed session, or what was said?"""
+        scope = Scope.steward_of(record.tenant_id)
+        if not record.graph:
+            return await self.is_behind(record)
+        turns: list[StoredTurn] = []
+        after = 0
+        while page := await self.archive.read_turns(scope, record.key, after, _BATCH):
+            turns, after = [*turns, *page], page[-1].seq
+        life = lives(record, await self.archive.read_tags(scope, record.key) if record.kept == "tagged" else [])
+        told = {turn_id(record.key, t.turn.turn_id): t.turn.text for t in turns if life.keeps(t)}
+        claims = await self.archive.read_claims(scope, record.key) if record.claim_ids else []
+        known = {k.id: (k.summary, k.data) for k in of_claims(record, claims, {}, (), True).knowledge}
+        held = {item.id: item for item in await self.graph.get(scope, [*told, *known])}
+        return any(
+            not isinstance(u := held.get(i), UtteranceEvidence) or u.raw_text != text for i, text in told.items()
+        ) or any(not isinstance(k := held.get(i), Knowledge) or (k.summary, k.data) != v for i, v in known.items())
 
     async def _mark(self, scope: Scope, key: SessionKey) -> _Mark:
         turns, claims = origins_of(key)

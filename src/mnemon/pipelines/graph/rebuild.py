@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from mnemon.contracts.errors import Corrupt
 from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Scope
 from mnemon.pipelines.graph.projection import Grapher
@@ -12,6 +15,7 @@ from mnemon.pipelines.index.catchup import orphans_in_graph
 async def rebuild_graph(archive: Archive, grapher: Grapher, tenant_id: str) -> None:
     scope = Scope.steward_of(tenant_id)
     async for record in archive.sessions(scope):
-        await grapher.project(record.key, anew=True)
+        with suppress(Corrupt, ValueError):  # damaged beyond mending: verify names it, and the others are told
+            await grapher.project(record.key, anew=True)
     await grapher.graph.drop(scope, await orphans_in_graph(archive, grapher.graph, tenant_id))
     await replay(archive, grapher.graph, tenant_id)

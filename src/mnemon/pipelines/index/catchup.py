@@ -1,19 +1,51 @@
-"""What the index does not hold as the archive does: the work list of repair, import and rebuild."""
+"""What the replicas do not hold as the archive does, by what they hold and not by what they are marked with: the work
+list of verify, repair, import and rebuild."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from mnemon.contracts.errors import Corrupt, NotFound
 from mnemon.contracts.filters import Eq, Where, every
 from mnemon.contracts.nodes import NodeKey
 from mnemon.contracts.ports import Archive, Graph, Index
+from mnemon.contracts.reports import Defect
 from mnemon.contracts.scope import Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
-from mnemon.logic.chunking import chunk_id
-from mnemon.logic.ids import marker_id
+from mnemon.logic.chunking import chunk_for_node
+from mnemon.logic.ids import marker_id, turn_id
 from mnemon.logic.shelves import key_at
 from mnemon.pipelines.graph.projection import Grapher, session_uri
-from mnemon.pipelines.index.projection import CHUNK, MARKER, Marker
+from mnemon.pipelines.index.projection import CHUNK, CLAIM, MARKER, TURN, Marker, claim_of
+
+_PAGE = 1_000
+
+
+async def index_differences(archive: Archive, index: Index, record: SessionRecord) -> list[Defect]:
+    """A completed session's words and claims, row by row. Page by page, so that a long session costs no more memory
+    than a short one."""
+    key, scope = record.key, Scope.steward_of(record.tenant_id)
+    after = here = missing = stale = 0
+    while turns := await archive.read_turns(scope, key, after, _PAGE):
+        after = turns[-1].seq
+        words = {turn_id(key, t.turn.turn_id): t.turn.text for t in turns}
+        held = {e.id: e.text for e in await index.get(scope, list(words))}
+        here += len(held)
+        missing += len(words) - len(held)
+        stale += sum(held[i] != words[i] for i in held)
+    extra = await index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri))) - here
+    claims = {c.claim_id: c for c in await archive.read_claims(scope, key)} if record.claim_ids else {}
+    known = {e.id: claim_of(e) for e in await index.get(scope, list(claims))}
+    more = await index.count(scope, every(Eq("kind", CLAIM), Eq("uri", key.uri))) - len(known)
+    found = [
+        ("index_missing", missing, "turns are not indexed"),
+        ("index_extra", extra, "indexed turns are not in the archive"),
+        ("index_stale", stale, "indexed turns have other words"),
+        ("index_missing", len(claims) - len(known), "claims are not indexed"),
+        ("index_extra", more, "indexed claims are not in the archive"),
+        ("index_stale", sum(known[i] != claims[i] for i in known), "indexed claims differ"),
+    ]
+    return [Defect(key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
 
 
 async def stale_sessions(archive: Archive, index: Index, tenant_id: str) -> AsyncIterator[SessionRecord]:
@@ -35,16 +67,20 @@ async def stale_in_graph(archive: Archive, grapher: Grapher, tenant_id: str) -> 
 
 
 async def stale_nodes(archive: Archive, index: Index, tenant_id: str) -> AsyncIterator[NodeKey]:
-    """Nodes the index lacks, or holds in another version."""
+    """Nodes the index lacks, or holds in another version or in other words."""
     scope = Scope.steward_of(tenant_id)
     async for owner in archive.owners(scope):
         for summary in await archive.list_children(scope, owner, recursive=True):
             if summary.is_dir:
                 continue
             key = key_at(tenant_id, owner, summary.uri)
-            stat = await archive.stat_node(scope, key)
-            held = await index.get(scope, [chunk_id(key.uri, 0, 0)])
-            if stat.exists and stat.version != (held[0].metadata.get("version") if held else 0):
+            try:
+                node = await archive.read_node(scope, key)
+            except (Corrupt, NotFound):  # damaged, and verify names it; or gone meanwhile
+                continue
+            words = {chunk.chunk_id: chunk.text_content for chunk in chunk_for_node(node)}
+            held = await index.get(scope, list(words))
+            if {e.id: e.text for e in held} != words or any(e.metadata.get("version") != node.version for e in held):
                 yield key
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
+from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import PlanAction, WritePlan
-from mnemon.contracts.errors import NotFound, VersionConflict
+from mnemon.contracts.errors import Corrupt, NotFound, VersionConflict
 from mnemon.contracts.nodes import Node, NodeKey
 from mnemon.contracts.ports import Archive
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Scope, SessionKey
+from mnemon.logic.policies import claims_in
 from mnemon.logic.relations import lost
+from mnemon.logic.shelves import key_at
 
 # Each try that fails is somebody else's that succeeded; so as many may be needed as there are writers.
 TRIES = 60
@@ -53,3 +56,30 @@ async def refile(
             continue
         return made
     raise VersionConflict(f"others keep changing {key.uri}; {TRIES} tries were made", uri=key.uri)
+
+
+async def unsettled(archive: Archive, tenant_id: str) -> AsyncIterator[tuple[NodeKey, list[Claim]]]:
+    """Nodes with claims that stand otherwise in their sessions' files. Whoever changes a node tells the files after it,
+    so where they differ, somebody was cut off and the node is right."""
+    scope = Scope.steward_of(tenant_id)
+    told: dict[SessionKey, dict[str, Claim]] = {}
+
+    async def held(session: SessionKey) -> dict[str, Claim]:
+        if session not in told:
+            try:
+                told[session] = {c.claim_id: c for c in await archive.read_claims(scope, session)}
+            except (NotFound, Corrupt, ValueError):  # forgotten, or damaged and named by verify
+                told[session] = {}
+        return told[session]
+
+    async for owner in archive.owners(scope):
+        for summary in await archive.list_children(scope, owner, recursive=True):
+            if summary.is_dir:
+                continue
+            key = key_at(tenant_id, owner, summary.uri)
+            try:
+                claims = claims_in(await node_at(archive, scope, key))
+            except (Corrupt, ValueError):
+                continue
+            if other := [c for c in claims if (await held(c.session)).get(c.claim_id, c) != c]:
+                yield key, other

@@ -27,7 +27,7 @@ from mnemon.drivers.archive.fs.durable import make_dirs, replace_file
 from mnemon.drivers.archive.fs.layout import ARCHIVES, CLAIMS, COMMIT, META, RELATIONS, SESSION, TAGS, TURNS, Layout
 from mnemon.drivers.archive.fs.papers import commit_folders, read_claims, read_commit, read_taggings
 from mnemon.drivers.archive.fs.relations import read_edges, relations_page
-from mnemon.drivers.archive.fs.salvage import Memory, Salvage, salvage
+from mnemon.drivers.archive.fs.salvage import Memory, salvage
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines
 from mnemon.drivers.archive.fs.turns import session_genesis, turn_body
 

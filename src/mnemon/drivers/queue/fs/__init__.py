@@ -539,6 +539,27 @@ class FsQueue:
             return replace(job, status=JobStatus.CLAIMED, claimed_by=None, lease_until=None)
         return rules.claimed(job, worker, datetime.fromisoformat(until))
 
+    async def damaged(self, aside: bool = False) -> tuple[str, ...]:
+        return await asyncio.to_thread(self._damaged, aside)
+
+    def _damaged(self, aside: bool) -> tuple[str, ...]:
+        found = []
+        for status, folder in self._dirs.items():
+            for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+                try:
+                    self._read(path.name, status)
+                except FileNotFoundError:
+                    continue  # done meanwhile
+                except (Corrupt, OSError):
+                    found.append(str(path))
+                    if aside:
+                        place = folder.parent / "set-aside"
+                        place.mkdir(exist_ok=True)
+                        path.rename(place / path.name)
+                        self._let_go(path.name)
+                        sync_folder(place)
+        return tuple(found)
+
     def _read_or_report(self, name: str, status: JobStatus) -> Job | None:
         """One file that somebody spoiled must not stop all others."""
         try:
