@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.entries import Abilities, Ask, EmbeddingVector, Entry, Hit, IndexInfo, Page
 from mnemon.contracts.filters import OrderBy, Where
+from mnemon.contracts.forgetting import Intent, Traces
 from mnemon.contracts.graph import GraphAsk, GraphEdge, GraphItem, GraphPage, Saying
 from mnemon.contracts.jobs import Awaited, Job, JobKind, JobStatus, QueueStats
 from mnemon.contracts.models import ChatMessage, Completion
@@ -318,6 +320,11 @@ class TurnStore(Protocol):
         """Erase words (all of the session with None) and leave tombstones that keep the chain whole."""
         ...
 
+    async def mask_turns(self, scope: Scope, key: SessionKey, masks: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+        """Erase the words between these places of turns, which stay otherwise as they are; how many turns changed.
+        Every other place in them holds, and the chain stays whole."""
+        ...
+
     async def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None: ...
 
     async def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
@@ -354,6 +361,31 @@ class PaperStore(Protocol):
 
     async def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
         """In place of the one with the same number."""
+        ...
+
+
+class Premises(Protocol):
+    """The place a memory lives in, byte for byte: what was promised to be forgotten there, and what is left of it."""
+
+    def forgetting(self) -> AbstractAsyncContextManager[None]:
+        """Whoever forgets is the only one in this place, in whatever process."""
+        ...
+
+    async def promise(self, intent: Intent) -> None:
+        """Durable on return."""
+        ...
+
+    async def promised(self, tenant_id: str | None = None) -> list[Intent]:
+        """What was promised and is not proven yet, oldest first."""
+        ...
+
+    async def kept(self, intent_id: str) -> None:
+        """A promise is fulfilled, and no trace of it stays either."""
+        ...
+
+    async def traces(self, intent: Intent, alive: Sequence[str]) -> Traces:
+        """Look at every byte of the tenant and of what tenants share. `alive` are the addresses of the memories the
+        tenant still has."""
         ...
 
 
@@ -406,7 +438,8 @@ class NodeStore(Protocol):
     ) -> list[NodeSummary]: ...
 
     async def delete_node(self, scope: Scope, key: NodeKey, expect: int | None = None) -> bool:
-        """`expect` compares and sets, as in `write_node`."""
+        """`expect` compares and sets, as in `write_node`. Asked by a steward for one that is not there, it takes away
+        what a crash has left of it."""
         ...
 
     async def move_node(self, scope: Scope, key: NodeKey, to: NodeKey) -> Node: ...

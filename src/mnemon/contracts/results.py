@@ -8,6 +8,7 @@ from typing import Any, Literal
 from mnemon.contracts.chats import HistorianStatus
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import Rejected, WriteResult
+from mnemon.contracts.forgetting import What
 from mnemon.contracts.jobs import QueueStats
 from mnemon.contracts.reports import Degraded, Repair
 from mnemon.contracts.tags import ValueTag
@@ -94,18 +95,22 @@ class ClaimPage:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What was taken away, how much of what, and what is left of it: nothing, or the receipt says what."""
+    """What was taken away, how much of what, and what is left of it: nothing, or the receipt says what.
 
-    what: Literal["claim", "session", "user", "tenant"]
+    `scanned` is the look that came last: how many files and bytes, for how many pieces of the words, and how many of
+    those somebody else said too. Without it nothing is complete."""
+
+    what: What
     id: str
     at: str
     removed: dict[str, int]
     nodes_rewritten: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    scanned: dict[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
-        return not self.left
+        return bool(self.scanned) and not self.left
 
 
 @dataclass(frozen=True, slots=True)

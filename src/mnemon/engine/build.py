@@ -13,7 +13,7 @@ from typing import Any, cast
 from mnemon.contracts.cognitive import AlertsConfig
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
 from mnemon.contracts.nodes import Shelf
-from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
+from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Premises, Queue
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.webhook import Webhook
 from mnemon.engine.clock import SystemClock
@@ -128,7 +128,7 @@ def _assemble(
         outside=Outside(graph, archive, clock),
         claims=keeper,
         nodes=NodeKeeper(archive, queue, replicas, worker),
-        forgetter=Forgetter(archive, index, queue, made, keeper, clock, worker),
+        forgetter=Forgetter(archive, cast(Premises, archive), index, queue, made, keeper, clock, worker),
         sweeper=Sweeper(archive, index, replicas, keeper, entries, clock, grace),
         chats=ChatDesk(ender, archive, index, made, keeper, replicas, clock, config.cognitive.query),
         historian=Historian(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.errors import InvalidArgument, MnemonError
 from mnemon.contracts.ports import Clock
 from mnemon.engine.build import EmbedderChoice, build
 from mnemon.engine.config import Config
@@ -20,6 +21,8 @@ from mnemon.engine.rounds import Rounds
 from mnemon.logic.hints import hint
 from mnemon.pipelines.historian.watching import LOOK_EVERY_S
 from mnemon.pipelines.index.worker import Worker
+
+_log = logging.getLogger(__name__)
 
 
 class OpenMemory:
@@ -96,8 +99,16 @@ class OpenMemory:
         if self._working is None and parts.config.background_worker and not self._for_rebuild:
             self._worker = self._make_worker()
             pause = min(parts.config.poll_interval_seconds, parts.config.cognitive.historian.poll_interval_seconds)
-            self._working = asyncio.create_task(self._worker.run(pause))
+            self._working = asyncio.create_task(self._work(self._worker, pause))
         return parts
+
+    async def _work(self, worker: Worker, pause: float) -> None:
+        """What was promised to be forgotten and was cut off comes first; then whatever waits."""
+        try:
+            await self._parts.forgetter.resume()
+        except (MnemonError, OSError) as error:
+            _log.warning("could not take up what was to be forgotten: %s; trying again later", error)
+        await worker.run(pause)
 
     def _elsewhere(self, memory_api: Mapping[str, Any]) -> Self:
         """The service one call names (`{base_url, auth_headers?, timeout_s?}`), with this memory's model."""

@@ -90,7 +90,9 @@ class Upkeep(OpenMemory):
 
     async def run_jobs(self) -> IndexBatchResult:
         """Do every job that is due, now, those of dead workers among them, and say what came of them."""
-        await self._open().queue.recover()
+        parts = self._open()
+        await parts.queue.recover()
+        await parts.forgetter.resume()
         worker = self._make_worker()
         claimed = succeeded = failed = 0
         while (result := await worker.run_once()).claimed:

@@ -25,8 +25,11 @@ def index_job(key: SessionKey) -> Job:
 
 def node_job(key: NodeKey, kind: JobKind = JobKind.INDEX) -> Job:
     """Bring one node's replica up to date."""
-    payload = {**_owner(key.owner), "shelf": key.shelf.value, "slug": key.slug}
-    return Job(f"{kind}-{uuid.uuid4().hex}", kind, key.tenant_id, payload)
+    return Job(f"{kind}-{uuid.uuid4().hex}", kind, key.tenant_id, about_node(key))
+
+
+def about_node(key: NodeKey) -> dict[str, Any]:
+    return {**_owner(key.owner), "shelf": key.shelf.value, "slug": key.slug}
 
 
 def claims_job(key: SessionKey, nodes: Sequence[str], gone: Sequence[str] = ()) -> Job:

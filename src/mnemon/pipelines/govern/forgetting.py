@@ -1,41 +1,48 @@
-"""Forgetting: words, claims, nodes, earlier versions, blobs, index rows, jobs and cached vectors, with a receipt.
+"""Forgetting: words, claims, nodes, their versions and edges, blobs, index rows, jobs, cached vectors, with a receipt.
 
-The intent is a job before the first byte goes, so that a crash in the middle is finished and not half forgotten."""
+A promise is written before the first byte goes, and holds all that is needed to finish: whoever comes next does. It is
+kept when a look at every file has found nothing left, and only such a look makes a receipt complete."""
 
 from __future__ import annotations
 
-import uuid
+import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.errors import NotFound
+from mnemon.contracts.commits import CommitRecord, NodeChange
+from mnemon.contracts.errors import Corrupt, MnemonError, NotFound, Unavailable
 from mnemon.contracts.filters import EVERYTHING, Eq, In, every
+from mnemon.contracts.forgetting import Intent
 from mnemon.contracts.jobs import Job, JobKind
-from mnemon.contracts.nodes import NodeKey, Shelf
-from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Queue
+from mnemon.contracts.nodes import Edge, NodeKey, Shelf
+from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Premises, Queue
 from mnemon.contracts.results import ForgetReceipt
 from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
-from mnemon.contracts.sessions import SessionRecord
-from mnemon.logic.chats import is_call_id
+from mnemon.contracts.tags import Tagging
 from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import stable_id, turn_id
+from mnemon.logic.masking import Masks, recut, touches
 from mnemon.logic.memo import forget_everything
 from mnemon.logic.policies import claims_in
 from mnemon.logic.shelves import key_at
+from mnemon.logic.traces import Matcher
 from mnemon.pipelines.entries.forgetting import forget_entries, uncache_entries
 from mnemon.pipelines.govern.claims import ClaimKeeper
+from mnemon.pipelines.govern.intending import Planner, claims_of, said_in_groups
 from mnemon.pipelines.graph.projection import origins_of
 from mnemon.pipelines.graph.replaying import outside_lines_of
 from mnemon.pipelines.index.projection import TURN, is_profile, profile_text
 from mnemon.pipelines.index.worker import LEASE
+from mnemon.pipelines.jobs import about_node
 
-What = Literal["claim", "session", "user", "tenant"]
-# By what a job says whom it is about.
-_WHOSE = ("owner_kind", "owner_id", "session_id")
+# What was promised is tried until it is done: no number of failures makes it less promised.
+_TRIES = 1_000_000
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -49,6 +56,7 @@ class _Gone:
 @dataclass(frozen=True, slots=True)
 class Forgetter:
     archive: Archive
+    premises: Premises
     index: Index
     queue: Queue
     embedder: Embedder
@@ -58,48 +66,92 @@ class Forgetter:
 
     async def forget(self, tenant_id: str, target: dict[str, Any]) -> ForgetReceipt:
         """`target` says what, and whose: a claim, a session, an owner, or the whole tenant."""
-        if target["what"] == "claim":
-            claim = await self.keeper.get(Scope.steward_of(tenant_id), target["claim_id"])
-            if (claim.owner_kind.value, claim.owner_id) != (target["owner_kind"], target["owner_id"]):
-                # In the words for one that is nowhere: whether somebody else has it is nobody's business.
-                raise NotFound(f"no claim {claim.claim_id} in this scope", claim_id=claim.claim_id)
-            target = {**target, "session_id": claim.session_id}
-        job = Job(f"delete-{uuid.uuid4().hex}", JobKind.DELETE, tenant_id, target)
-        await self.queue.put([job], claim_by=self.worker, lease=LEASE)
-        receipt = await self.carry_out(job)
-        await self.queue.done(job.job_id)
-        return receipt
+        async with self.premises.forgetting():
+            begun: Intent | None = None
+            for intent in await self.premises.promised(tenant_id):
+                if intent.target == target:
+                    begun = intent
+                else:
+                    await self._try(intent)
+            if begun is None:
+                begun = await Planner(self.archive, self.keeper).planned(tenant_id, target)
+                await self.premises.promise(begun)
+            job = _job(begun)
+            await self.queue.put([job], claim_by=self.worker, lease=LEASE)
+            try:
+                receipt = await self._carry_out(begun)
+            except BaseException:
+                with suppress(MnemonError, OSError):
+                    await self.queue.release(job.job_id)  # whoever looks for work may finish it
+                raise
+            if not receipt.complete:
+                with suppress(NotFound):
+                    await self.queue.fail(job.job_id, _told(receipt))
+            return receipt
 
-    async def carry_out(self, job: Job) -> ForgetReceipt:
-        scope, target = Scope.steward_of(job.tenant_id), job.payload
-        out = _Gone()
-        owner = Owner(OwnerKind(target["owner_kind"]), target["owner_id"]) if "owner_id" in target else None
-        what: What = target["what"]
-        if what == "tenant" or owner is None:
-            await self._tenant(scope, out)
-            name = job.tenant_id
-        elif what == "user":
-            await self._owner(scope, owner, out)
-            name = owner.id
-        else:
-            key = SessionKey(job.tenant_id, owner, target["session_id"])
-            name = target.get("claim_id", key.session_id)
-            if what == "session":
-                await self._session(scope, key, out)
-            else:
-                await self._claim(scope, key, target["claim_id"], target["words"], out)
+    async def _try(self, intent: Intent) -> None:
+        """One that somebody else began: what keeps it from its end must not keep others waiting."""
+        try:
+            await self._carry_out(intent)
+        except (MnemonError, OSError) as error:
+            _log.warning("a forgetting of %s that was cut off could not be finished: %s", intent.tenant_id, error)
+
+    async def resume(self) -> int:
+        """A job for every promise that nobody has kept yet; how many there are."""
+        intents = await self.premises.promised()
+        if intents:
+            await self.queue.put([_job(intent) for intent in intents])
+        return len(intents)
+
+    async def carry_out(self, job: Job) -> None:
+        async with self.premises.forgetting():
+            for intent in await self.premises.promised(job.tenant_id):
+                if intent.intent_id == job.payload["intent"]:
+                    receipt = await self._carry_out(intent)
+                    if not receipt.complete:
+                        raise Unavailable(_told(receipt))
+
+    async def _carry_out(self, intent: Intent) -> ForgetReceipt:
+        """Everything in it can be done again; the promise goes last."""
+        scope, owner, out = Scope.steward_of(intent.tenant_id), intent.owner, _Gone()
+        match intent.what:
+            case "claim":
+                await self._claim(scope, intent, out)
+            case "session":
+                await self._session(scope, intent, out)
+            case "user":
+                assert owner is not None
+                await self._owner(scope, owner, intent, out)
+            case "tenant":
+                await self._tenant(scope, out)
+        target = intent.target
+        name = target.get("claim_id") or target.get("session_id") or target.get("owner_id") or intent.tenant_id
+        if intent.what != "tenant":
+            # By a fingerprint: the ledger outlives what it speaks of.
+            row = {"op": "forget", "what": intent.what, "of": stable_id("forgotten", intent.tenant_id, name)}
+            await self.archive.append_log(scope, "ledger", [row])
+        await self._drop_jobs(intent, out)
         await self.index.purge()
         await self._graph.purge()
         forget_everything()
-        if what != "tenant":
-            # By a fingerprint: the ledger outlives what it speaks of.
-            row = {"op": "forget", "what": what, "of": stable_id("forgotten", job.tenant_id, name)}
-            await self.archive.append_log(scope, "ledger", [row])
-        if what != "claim":
-            out.counts["jobs"] += await self._drop_jobs(job)
-        left = await self._left(scope, what, owner, target)
+        left = await self._rows_left(scope, intent)
+        alive = [] if intent.what == "tenant" else await self._alive(scope)
+        seen = await self.premises.traces(intent, alive)
+        left += seen.left
         removed = {name: n for name, n in sorted(out.counts.items()) if n}
-        return ForgetReceipt(what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left))
+        looked = {
+            "files": seen.files,
+            "bytes": seen.bytes,
+            "pieces": seen.pieces,
+            "said_elsewhere": seen.said_elsewhere,
+        }
+        receipt = ForgetReceipt(
+            intent.what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left), looked
+        )
+        if receipt.complete:
+            await self.queue.done(_job(intent).job_id)
+            await self.premises.kept(intent.intent_id)
+        return receipt
 
     @property
     def _graph(self) -> Graph:
@@ -107,28 +159,53 @@ class Forgetter:
 
     # --- each kind
 
-    async def _claim(self, scope: Scope, key: SessionKey, claim_id: str, words: bool, out: _Gone) -> None:
-        claims = await self._claims(scope, key)
-        chosen = [c for c in claims if c.claim_id == claim_id]
-        turns = {span.turn_id for c in chosen for span in c.spans} if words else set()
-        chosen = [c for c in claims if c.claim_id == claim_id or turns & set(c.source_turn_ids)]
-        await self._words(scope, key, chosen, turns, out)
+    async def _claim(self, scope: Scope, intent: Intent, out: _Gone) -> None:
+        """A claim and its words; what stands beside them in the same turns stays, with its quotes as they read now."""
+        keys = [intent.session(session_id) for session_id in intent.claims]
+        there = {key: await claims_of(self.archive, scope, key) for key in keys}
+        gone = {claim_id for ids in intent.claims.values() for claim_id in ids}
+        await self._take_out(scope, intent, [c for cs in there.values() for c in cs if c.claim_id in gone], gone, out)
+        for key in keys:
+            masks = intent.masks.get(key.session_id, {})
+            await self._mask(scope, intent, key, masks, out)
+            turns = {*intent.turns.get(key.session_id, ()), *masks}
+            if turns:
+                await self._unroll(scope, key, turns, out)
+                await self._words(scope, key, intent.turns.get(key.session_id, ()), out)
+                await self.keeper.replicas.indexer.index_turns(key, masks)
+                await self.keeper.replicas.project(key, anew=True)
 
-    async def _words(self, scope: Scope, key: SessionKey, chosen: Sequence[Claim], turns: set[str], out: _Gone) -> None:
-        """Some claims of a session, and some of its words."""
-        await self._take_out(scope, key.owner, chosen, out)
-        if turns:
-            await self._unroll(scope, key, turns, out)
-            await self._untag(scope, key, turns)
-            stored = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turns]
-            await self._uncache([t.turn.text for t in stored], out)
-            out.counts["turns"] += await self.archive.forget_turns(scope, key, sorted(turns), "forgotten")
-            rows = In("id", tuple(turn_id(key, i) for i in sorted(turns)))
-            out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
-            await self.keeper.replicas.project(key, anew=True)
+    async def _mask(self, scope: Scope, intent: Intent, key: SessionKey, masks: Masks, out: _Gone) -> None:
+        if not masks:
+            return
+        claims = await claims_of(self.archive, scope, key)
+        changed = [after for c in claims if (after := recut(c, masks)) is not c]
+        if changed:
+            await self.keeper.put(scope, changed, "some of the words it cites were forgotten")
+            await self._scrub(scope, intent, {c.claim_id for c in changed})
+        nodes = {c.node_uri for c in claims if c.node_uri and any(touches(span, masks) for span in c.spans)}
+        await self._forget_versions(scope, [key_at(scope.tenant_id, key.owner, uri) for uri in sorted(nodes)], out)
+        await self._untag(scope, key, masks)
+        texts = [t.turn.text for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in masks]
+        await self._uncache(texts, out)
+        out.counts["turns_masked"] += await self.archive.mask_turns(scope, key, masks)
 
-    async def _session(self, scope: Scope, key: SessionKey, out: _Gone) -> None:
-        await self._take_out(scope, key.owner, await self._claims(scope, key), out)
+    async def _words(self, scope: Scope, key: SessionKey, turns: Collection[str], out: _Gone) -> None:
+        """Some of a session's words, whole turns of them."""
+        if not turns:
+            return
+        await self._untag(scope, key, {turn: [(0, _WHOLE)] for turn in turns})
+        stored = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turns]
+        await self._uncache([t.turn.text for t in stored], out)
+        out.counts["turns"] += await self.archive.forget_turns(scope, key, sorted(turns), "forgotten")
+        rows = In("id", tuple(turn_id(key, i) for i in sorted(turns)))
+        out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", TURN), rows))
+
+    async def _session(self, scope: Scope, intent: Intent, out: _Gone) -> None:
+        key = intent.session(intent.target["session_id"])
+        claims = await claims_of(self.archive, scope, key)
+        gone = {*intent.claims.get(key.session_id, ()), *(c.claim_id for c in claims)}
+        await self._take_out(scope, intent, claims, gone, out)
         await self._unroll(scope, key, None, out)
         await self._uncache(await self._texts_of(scope, key), out)
         with suppress(NotFound):
@@ -136,42 +213,31 @@ class Forgetter:
         out.counts["index_rows"] += await self.index.delete(scope, Eq("uri", key.uri))
         out.counts["graph_rows"] += await self._graph.drop(scope, origins_of(key))
 
-    async def _owner(self, scope: Scope, owner: Owner, out: _Gone) -> None:
+    async def _owner(self, scope: Scope, owner: Owner, intent: Intent, out: _Gone) -> None:
         if owner.kind is OwnerKind.USERS:
-            async for key, claims, turns in self._said_in_groups(scope, owner.id):
-                await self._words(scope, key, claims, turns, out)
+            async for key, claims, turns in said_in_groups(self.archive, scope, owner.id):
+                here = intent.model_copy(update={"nodes": tuple(dict.fromkeys(c.node_uri for c in claims))})
+                await self._take_out(scope, here, claims, {c.claim_id for c in claims}, out, key.owner)
+                await self._unroll(scope, key, turns, out)
+                await self._words(scope, key, turns, out)
+                await self.keeper.replicas.project(key, anew=True)
             out.counts["jobs"] += await self.queue.drop(scope.tenant_id, {"sender_id": owner.id})
         sessions = [record.key async for record in self.archive.sessions(scope, owner)]
-        uris = [key.uri for key in sessions]
-        uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
+        uris = {key.uri for key in sessions} | {uri for uri in intent.nodes if uri.startswith(_space(scope, owner))}
+        uris |= {s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir}
         await self._uncache_owner(scope, owner, out)
         out.counts += await forget_entries(self.archive, self.embedder, scope.tenant_id, owner.principal)
         theirs = scope.narrowed("any", [owner.principal])
         out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
         if uris:
-            out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(uris)))
+            out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(sorted(uris))))
         out.counts["graph_rows"] += await self._graph.erase(theirs)
         told = [origin for key in sessions for origin in origins_of(key)]
         out.counts["graph_rows"] += await self._graph.drop(scope, told)
         lines = await outside_lines_of(self.archive, scope.tenant_id, owner.principal)
         out.counts["ledger_lines"] += await self.archive.forget_log(scope, "ledger", lines, "forgotten")
         out.counts.update(await self.archive.erase_owner(scope, owner))
-
-    async def _said_in_groups(
-        self, scope: Scope, user_id: str
-    ) -> AsyncIterator[tuple[SessionKey, list[Claim], set[str]]]:
-        """What somebody said in groups, what a bot noted of it, and what the groups know of them."""
-        groups = [owner async for owner in self.archive.owners(scope) if owner.kind is OwnerKind.GROUPS]
-        for group in groups:
-            for record in [r async for r in self.archive.sessions(scope, group)]:
-                claims = await self._claims(scope, record.key)
-                theirs = [c for c in claims if _is_of(c, user_id)]
-                said = [t.turn for t in await self.archive.read_turns(scope, record.key)]
-                turns = {t.turn_id for t in said if t.meta.get("sender_id") == user_id}
-                turns |= {turn_id for c in theirs for turn_id in c.source_turn_ids if is_call_id(turn_id)}
-                found = [c for c in claims if c in theirs or turns & set(c.source_turn_ids)]
-                if found or turns:
-                    yield record.key, found, turns
+        await self._cut_edges(scope, uris, intent, out)
 
     async def _tenant(self, scope: Scope, out: _Gone) -> None:
         async for owner in self.archive.owners(scope):
@@ -183,28 +249,62 @@ class Forgetter:
 
     # --- pieces
 
-    async def _take_out(self, scope: Scope, owner: Owner, claims: Sequence[Claim], out: _Gone) -> None:
+    async def _take_out(
+        self,
+        scope: Scope,
+        intent: Intent,
+        claims: Sequence[Claim],
+        gone: set[str],
+        out: _Gone,
+        owner: Owner | None = None,
+    ) -> None:
         """Claims out of nodes, of earlier versions of nodes, and of every record of a commit that shows them. They
         leave their sessions last: whoever takes this up after a crash still knows what has to go."""
-        if not claims:
-            return
+        whose = owner or intent.owner
+        assert whose is not None
         out.counts["claims"] += len(claims)
-        nodes = [key_at(scope.tenant_id, owner, uri) for uri in dict.fromkeys(c.node_uri for c in claims) if uri]
+        uris = dict.fromkeys([*intent.nodes, *(c.node_uri for c in claims)])
+        nodes = [key_at(scope.tenant_id, whose, uri) for uri in uris if uri]
         texts = [c.statement for c in claims]
         for key in nodes:
             texts += await self._node_texts(scope, key)
         await self._uncache(texts, out)
         await self.keeper.take_from_nodes(scope, claims)
+        vanished = await self._forget_versions(scope, nodes, out)
+        await self._cut_edges(scope, vanished, intent, out)
+        await self._scrub(scope, intent, gone, vanished, whose)
+        await self.keeper.take_from_sessions(scope, claims)
+
+    async def _forget_versions(self, scope: Scope, nodes: Sequence[NodeKey], out: _Gone) -> set[str]:
+        """Earlier versions of memories. Of those that are not there any more, whatever a crash has left; which ones."""
+        vanished: set[str] = set()
         for key in nodes:
             try:
                 out.counts["revisions"] += await self.archive.erase_revisions(scope, key)
-                out.rewritten.append(key.uri)
+                out.rewritten += [key.uri] if key.uri not in out.rewritten else []
             except NotFound:  # it had no other claim
+                vanished.add(key.uri)
+                await self.archive.delete_node(scope, key)
                 out.counts["nodes"] += 1
-        gone = {c.claim_id for c in claims}
-        async for record in self.archive.sessions(scope, owner):
-            await self._scrub(scope, record, gone)
-        await self.keeper.take_from_sessions(scope, claims)
+                out.counts["jobs"] += await self.queue.drop(scope.tenant_id, about_node(key))
+            await self.keeper.replicas.index_node(key)
+        return vanished
+
+    async def _cut_edges(self, scope: Scope, vanished: Collection[str], intent: Intent, out: _Gone) -> None:
+        """What leads to memories that are no more, or says the forgotten words for a reason."""
+        matcher = _matcher(intent)
+        for owner in [o async for o in self.archive.owners(scope)] if vanished else []:
+            for summary in await self.archive.list_children(scope, owner, recursive=True):
+                if summary.is_dir:
+                    continue
+                key = key_at(scope.tenant_id, owner, summary.uri)
+                with suppress(NotFound, Corrupt):  # gone meanwhile; damaged, and named by verify
+                    edges = await self.archive.get_edges(scope, key)
+                    cut = [e for e in edges if e.to_uri in vanished or matcher.find(e.reason.encode())]
+                    out.counts["edges"] += await self._cut(scope, key, cut)
+
+    async def _cut(self, scope: Scope, key: NodeKey, edges: Sequence[Edge]) -> int:
+        return sum([await self.archive.remove_edges(scope, key, [e.to_uri], [e.relation_type]) for e in edges])
 
     async def _unroll(self, scope: Scope, key: SessionKey, turns: set[str] | None, out: _Gone) -> None:
         """Earlier versions of profiles that cite these words (all of the session's with None), though the session no
@@ -217,42 +317,33 @@ class Forgetter:
                 await self._uncache([*(c.statement for c in cited), *await self._node_texts(scope, node)], out)
                 out.counts["revisions"] += await self.archive.erase_revisions(scope, node)
 
-    async def _scrub(self, scope: Scope, record: SessionRecord, gone: set[str]) -> None:
-        """What a commit showed of a node that held one of these is no longer shown."""
-        for commit in await self.archive.read_commits(scope, record.key):
-            changes = tuple(_scrubbed(change, gone) for change in commit.changes)
-            if changes != commit.changes:
-                update: dict[str, Any] = {"changes": changes, "others": ()}
-                if gone & set(commit.claim_ids):
-                    # It may have said the same in short.
-                    update |= {"summary": "", "key_topics": (), "key_decisions": (), "unresolved": ()}
-                await self.archive.write_commit(scope, record.key, commit.model_copy(update=update))
+    async def _scrub(
+        self,
+        scope: Scope,
+        intent: Intent,
+        gone: set[str],
+        vanished: Collection[str] = (),
+        owner: Owner | None = None,
+    ) -> None:
+        """What commits showed of a node that held one of these claims is no longer shown; memories that are no more
+        are not named."""
+        matcher = _matcher(intent)
+        for record in [r async for r in self.archive.sessions(scope, owner or intent.owner)]:
+            for commit in await self.archive.read_commits(scope, record.key):
+                cleaned = _scrubbed(commit, gone, vanished, matcher)
+                if cleaned != commit:
+                    await self.archive.write_commit(scope, record.key, cleaned)
 
-    async def _untag(self, scope: Scope, key: SessionKey, turns: set[str]) -> None:
+    async def _untag(self, scope: Scope, key: SessionKey, masks: Masks) -> None:
         taggings = await self.archive.read_tags(scope, key)
-        cleaned = [
-            t.model_copy(
-                update={
-                    "output": t.output.model_copy(
-                        update={"tags": tuple(tag for tag in t.output.tags if tag.turn_id not in turns)}
-                    )
-                }
-            )
-            for t in taggings
-        ]
+        cleaned = [_untagged(tagging, masks) for tagging in taggings]
         if cleaned != taggings:
             await self.archive.write_tags(scope, key, cleaned)
-
-    async def _claims(self, scope: Scope, key: SessionKey) -> list[Claim]:
-        try:
-            return await self.archive.read_claims(scope, key)
-        except NotFound:
-            return []
 
     async def _uncache_owner(self, scope: Scope, owner: Owner, out: _Gone) -> None:
         async for record in self.archive.sessions(scope, owner):
             texts = await self._texts_of(scope, record.key)
-            await self._uncache([*texts, *(c.statement for c in await self._claims(scope, record.key))], out)
+            await self._uncache([*texts, *(c.statement for c in await claims_of(self.archive, scope, record.key))], out)
         for summary in await self.archive.list_children(scope, owner, recursive=True):
             if not summary.is_dir:
                 await self._uncache(await self._node_texts(scope, key_at(scope.tenant_id, owner, summary.uri)), out)
@@ -273,10 +364,11 @@ class Forgetter:
         texts = [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
         return [*texts, *(profile_text(version) for version in versions if is_profile(version))]
 
-    async def _drop_jobs(self, own: Job) -> int:
-        """Jobs about what is gone. This one is among them, so it is the last thing to do: a crash before leaves it."""
-        about = {name: own.payload[name] for name in _WHOSE if name in own.payload}
-        return max(await self.queue.drop(own.tenant_id, about) - 1, 0)
+    async def _drop_jobs(self, intent: Intent, out: _Gone) -> None:
+        """Jobs about what is gone."""
+        if intent.what != "claim":
+            about = {name: intent.target[name] for name in _WHOSE if name in intent.target}
+            out.counts["jobs"] += await self.queue.drop(intent.tenant_id, about)
 
     async def _uncache(self, texts: Sequence[str], out: _Gone) -> None:
         """Before anything else goes: a crash must not take away the only list of what was embedded."""
@@ -284,50 +376,90 @@ class Forgetter:
         if forget is not None and texts:
             out.counts["cached_vectors"] += int(await forget(list(dict.fromkeys(texts))))
 
-    async def _left(self, scope: Scope, what: What, owner: Owner | None, target: dict[str, Any]) -> list[str]:
-        """What can still be found of it."""
+    # --- what is left
+
+    async def _alive(self, scope: Scope) -> list[str]:
+        """The addresses of the memories there are."""
+        uris: list[str] = []
+        async for owner in self.archive.owners(scope):
+            uris += [s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir]
+        return uris
+
+    async def _rows_left(self, scope: Scope, intent: Intent) -> list[str]:
+        """What archive, index and graph themselves still know of it."""
         left: list[str] = []
-        async for uri in self._rows_left(scope, what, owner, target):
-            left.append(uri)
+        owner = intent.owner
+        if intent.what in ("tenant", "user"):
+            theirs = scope if owner is None else scope.narrowed("any", [owner.principal])
+            if n := await self.index.count(theirs, EVERYTHING):
+                left.append(f"{n} index rows")
+            if n := sum((await self._graph.count(theirs)).values()):
+                left.append(f"{n} graph rows")
+        if owner is None:
+            return left + [found.space async for found in self.archive.owners(scope)]
+        if intent.what == "user":
+            left += [record.key.uri async for record in self.archive.sessions(scope, owner)]
+            if owner.kind is OwnerKind.USERS:
+                left += [key.uri async for key, _, _ in said_in_groups(self.archive, scope, owner.id)]
+        for session_id, ids in intent.claims.items():
+            there = {c.claim_id for c in await claims_of(self.archive, scope, intent.session(session_id))}
+            left += [f"claim {claim_id}" for claim_id in ids if claim_id in there]
+            if n := await self.index.count(scope, In("id", ids)) if ids else 0:
+                left.append(f"{n} index rows")
+        if intent.what == "session":
+            key = intent.session(intent.target["session_id"])
+            if n := await self.index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri))):
+                left.append(f"{n} index rows")
         return left
 
-    async def _rows_left(
-        self, scope: Scope, what: What, owner: Owner | None, target: dict[str, Any]
-    ) -> AsyncIterator[str]:
-        if what == "tenant":
-            if n := await self.index.count(scope, EVERYTHING):
-                yield f"{n} index rows"
-            if n := sum((await self._graph.count(scope)).values()):
-                yield f"{n} graph rows"
-            async for found in self.archive.owners(scope):
-                yield found.space
-        elif what == "user" and owner is not None:
-            theirs = scope.narrowed("any", [owner.principal])
-            if n := await self.index.count(theirs, EVERYTHING):
-                yield f"{n} index rows"
-            if n := sum((await self._graph.count(theirs)).values()):
-                yield f"{n} graph rows"
-            async for record in self.archive.sessions(scope, owner):
-                yield record.key.uri
-            if owner.kind is OwnerKind.USERS:
-                async for key, _, _ in self._said_in_groups(scope, owner.id):
-                    yield key.uri
-        elif owner is not None:
-            key = SessionKey(scope.tenant_id, owner, target["session_id"])
-            for claim in await self._claims(scope, key):
-                if what == "session" or claim.claim_id == target.get("claim_id"):
-                    yield f"claim {claim.claim_id}"
-            if what == "session" and (n := await self.index.count(scope, every(Eq("kind", TURN), Eq("uri", key.uri)))):
-                yield f"{n} index rows"
+
+# By what a job says whom it is about.
+_WHOSE = ("owner_kind", "owner_id", "session_id")
+# Longer than any turn: all of it.
+_WHOLE = 1 << 62
+_NAMED = 10
 
 
-def _is_of(claim: Claim, user_id: str) -> bool:
-    at = claim.occasion
-    return claim.about == f"user:{user_id}" or (at is not None and user_id in (at.sender_id, at.user_id))
+def _job(intent: Intent) -> Job:
+    """By a number alone: a job outlives what it speaks of."""
+    job_id = f"delete-{intent.intent_id}"
+    return Job(job_id, JobKind.DELETE, intent.tenant_id, {"intent": intent.intent_id}, max_retries=_TRIES)
 
 
-def _scrubbed(change: Any, gone: set[str]) -> Any:
+def _told(receipt: ForgetReceipt) -> str:
+    return f"still there after forgetting: {', '.join(receipt.left[:_NAMED])}"
+
+
+def _space(scope: Scope, owner: Owner) -> str:
+    return f"{owner.uri(scope.tenant_id)}/"
+
+
+def _matcher(intent: Intent) -> Matcher:
+    return Matcher(bytes.fromhex(intent.salt), [*intent.words, *intent.names])
+
+
+def _scrubbed(commit: CommitRecord, gone: set[str], vanished: Collection[str], matcher: Matcher) -> CommitRecord:
+    update: dict[str, Any] = {
+        "changes": tuple(_unshown(change, gone) for change in commit.changes if change.uri not in vanished),
+        "others": tuple(c for c in commit.others if c.claim_id not in gone),
+        "used_contexts": tuple(uri for uri in commit.used_contexts if uri not in vanished),
+    }
+    if update["changes"] != commit.changes:
+        update["others"] = ()
+    if gone & set(commit.claim_ids):
+        # It may have said the same in short, and a tool may have been told.
+        update |= {"summary": "", "key_topics": (), "key_decisions": (), "unresolved": ()}
+        update["used_tools"] = tuple(t for t in commit.used_tools if not matcher.find(str(t).encode()))
+    return commit.model_copy(update=update)
+
+
+def _unshown(change: NodeChange, gone: set[str]) -> NodeChange:
     rows = [r["claim_id"] for image in (change.before, change.after) if image for r in image.metadata.get("claims", [])]
     if change.forgotten or not gone & {*rows, *change.claim_ids}:
         return change
     return change.model_copy(update={"before": None, "after": None, "relations": (), "forgotten": True})
+
+
+def _untagged(tagging: Tagging, masks: Masks) -> Tagging:
+    tags = tuple(tag for tag in tagging.output.tags if not touches(tag.as_span(), masks))
+    return tagging.model_copy(update={"output": tagging.output.model_copy(update={"tags": tags})})

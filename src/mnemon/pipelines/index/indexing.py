@@ -108,6 +108,16 @@ class Indexer:
         await self.index.upsert(scope, chunks)
         await self._look_again(scope, versions)
 
+    async def index_turns(self, key: SessionKey, turn_ids: Collection[str]) -> None:
+        """Some turns as they read now, where words were taken out of them."""
+        scope = Scope.steward_of(key.tenant_id)
+        record = await self.archive.read_session(scope, key)
+        if record is None or record.status is not SessionStatus.COMPLETED:
+            return
+        life = lives(record, await self.archive.read_tags(scope, key) if record.kept == "tagged" else [])
+        turns = [t for t in await self.archive.read_turns(scope, key) if t.turn.turn_id in turn_ids]
+        await self.index.upsert(scope, await self._turns(record, turns, life, published=True))
+
     # --- how far
 
     async def _marker(self, scope: Scope, record: SessionRecord) -> tuple[Marker, bool]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import PermissionDenied
+from mnemon.contracts.forgetting import Intent, Traces
 from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
@@ -29,7 +30,9 @@ from mnemon.drivers.archive.fs.logs import LogFiles
 from mnemon.drivers.archive.fs.mending import Mender
 from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.papers import PaperFiles
+from mnemon.drivers.archive.fs.promises import PromiseFiles
 from mnemon.drivers.archive.fs.relations import RelationFiles
+from mnemon.drivers.archive.fs.traces import look
 from mnemon.drivers.archive.fs.turns import TurnFiles
 from mnemon.drivers.os_errors import in_our_words
 
@@ -73,6 +76,7 @@ class FsArchive:
         self._nodes = NodeFiles(self._layout, clock, step, revisions_kept, kept_of)
         self._relations = RelationFiles(self._layout, self._nodes, clock, step)
         self._logs = LogFiles(self._layout, clock, entropy, step)
+        self._promises = PromiseFiles(self._layout.home, step)
         self._eraser = EraserFiles(self._layout, self._turns, self._papers, self._blobs, step)
 
     async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
@@ -91,6 +95,9 @@ class FsArchive:
 
     async def forget_turns(self, scope: Scope, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> int:
         return await asyncio.to_thread(self._turns.forget, scope, key, turn_ids, reason)
+
+    async def mask_turns(self, scope: Scope, key: SessionKey, masks: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+        return await asyncio.to_thread(self._turns.mask, scope, key, masks)
 
     async def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None:
         return await asyncio.to_thread(self._turns.read_session, scope, key)
@@ -247,6 +254,21 @@ class FsArchive:
     async def erase_tenant(self, scope: Scope) -> dict[str, int]:
         _check_steward(scope)
         return await asyncio.to_thread(self._eraser.tenant, scope.tenant_id)
+
+    def forgetting(self) -> AbstractAsyncContextManager[None]:
+        return self._promises.held()
+
+    async def promise(self, intent: Intent) -> None:
+        await asyncio.to_thread(self._promises.make, intent)
+
+    async def promised(self, tenant_id: str | None = None) -> list[Intent]:
+        return await asyncio.to_thread(self._promises.all, tenant_id)
+
+    async def kept(self, intent_id: str) -> None:
+        await asyncio.to_thread(self._promises.keep, intent_id)
+
+    async def traces(self, intent: Intent, alive: Sequence[str]) -> Traces:
+        return await asyncio.to_thread(look, self._layout, intent, alive)
 
     async def verify(self, scope: Scope) -> VerifyReport:
         _check_steward(scope)

@@ -17,13 +17,13 @@ from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_f
 from mnemon.drivers.archive.fs.layout import TURNS, Layout
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_REF = "blob://"
+BLOB_REF = "blob://"
 _REF_ANYWHERE = re.compile(rb"blob://([0-9a-f]{64})")
 
 
 def blobs_named(turns: Iterable[Turn]) -> set[str]:
     """The blobs that turns point at."""
-    return {a.ref.removeprefix(_REF) for turn in turns for a in turn.attachments if a.ref.startswith(_REF)}
+    return {a.ref.removeprefix(BLOB_REF) for turn in turns for a in turn.attachments if a.ref.startswith(BLOB_REF)}
 
 
 def blobs_named_in(log: Path) -> set[str]:
@@ -31,7 +31,7 @@ def blobs_named_in(log: Path) -> set[str]:
     named: set[str] = set()
     for item in chainlog.read_lines(log):
         raw = item.raw if isinstance(item, chainlog.Torn) else item[1]
-        if _REF.encode() not in raw:
+        if BLOB_REF.encode() not in raw:
             continue
         line = chainlog.parse(raw)
         try:
@@ -67,6 +67,14 @@ class BlobFiles:
         if hashlib.sha256(data).hexdigest() != sha256:
             raise Corrupt(f"blob {sha256} does not match its name", sha256=sha256)
         return data
+
+    def holds(self, tenant_id: str, sha256: str, words: Iterable[str]) -> bool:
+        """Do any of these words stand in a blob? Of one that is not here nobody can tell, so it is let go of."""
+        try:
+            data = self._layout.blob(tenant_id, sha256).read_bytes()
+        except FileNotFoundError:
+            return True
+        return any(word.encode() in data for word in words)
 
     @contextmanager
     def held(self, tenant_id: str, named: set[str]) -> Iterator[None]:

@@ -2,7 +2,8 @@
 
 A line is `{"seq":1,"at":"…","salt":"…","chain":"…","body":{…}}`. Its digest is sha256(salt, at, body bytes) and its
 chain is sha256(chain before, seq, digest). Because the chain is over digests, a line can be forgotten: the body and the
-salt go, the digest stays, and without the salt nobody can find out by guessing what was said.
+salt go, the digest stays, and without the salt nobody can find out by guessing what was said. A line of which only some
+words are forgotten keeps its digest in the same way, and carries what is left of its body under a seal of its own.
 """
 
 from __future__ import annotations
@@ -32,17 +33,24 @@ _NEAR = 16
 _GONE = re.compile(
     rb'\{"seq":(\d{1,18}),"digest":"([0-9a-f]{64})","chain":"([0-9a-f]{64})","gone":(\{.*\}),"seal":"([0-9a-f]{64})"\}\n'
 )
+_MASKED = re.compile(
+    rb'\{"seq":(\d{1,18}),"digest":"([0-9a-f]{64})","chain":"([0-9a-f]{64})","at":"([0-9T:.+-]{20,40})","body":(.*)'
+    rb',"seal":"([0-9a-f]{64})"\}\n',
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as it stands in the file; `body` is None once it is forgotten, `gone` then says when and why."""
+    """A line as it stands in the file; `body` is None once it is forgotten, `gone` then says when and why. Of a
+    `masked` one some words are forgotten."""
 
     seq: int
     at: datetime | None
     chain: str
     body: bytes | None
     gone: dict[str, Any] | None = None
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,33 @@ def render(seq: int, when: bytes, body: bytes, previous: str, salt: bytes) -> tu
 
 def render_gone(line: bytes, gone: dict[str, Any]) -> bytes:
     """A live line turned into a tombstone: the same place in the chain, nothing of the words."""
-    match = _LIVE.fullmatch(line)
-    if match is None:
+    if (place := _place(line)) is None:
         return line
-    digest = _digest(match[3], match[2], match[5])
     note = json.dumps(gone, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    rest = b'{"seq":%b,"digest":"%b","chain":"%b","gone":%b' % (match[1], digest.encode(), match[4], note)
+    return _sealed(b'%b,"gone":%b' % (place, note))
+
+
+def render_masked(line: bytes, body: bytes) -> bytes:
+    """A live line with another body: the same place in the chain, without the words that are forgotten."""
+    if (place := _place(line)) is None:
+        return line
+    at = re.search(rb'"at":"([0-9T:.+-]{20,40})"', line)
+    assert at is not None  # every live line has it before its body
+    return _sealed(b'%b,"at":"%b","body":%b' % (place, at[1], body))
+
+
+def _place(line: bytes) -> bytes | None:
+    """The beginning of what stays of a live line: its number, the digest of what was said, its chain."""
+    if match := _LIVE.fullmatch(line):
+        seq, digest, chain = match[1], _digest(match[3], match[2], match[5]).encode(), match[4]
+    elif match := _MASKED.fullmatch(line):
+        seq, digest, chain = match[1], match[2], match[3]
+    else:
+        return None
+    return b'{"seq":%b,"digest":"%b","chain":"%b"' % (seq, digest, chain)
+
+
+def _sealed(rest: bytes) -> bytes:
     return b'%b,"seal":"%b"}\n' % (rest, hashlib.sha256(rest).hexdigest().encode())
 
 
@@ -107,6 +136,9 @@ def parse(line: bytes) -> Line | None:
             return Line(int(match[1]), datetime.fromisoformat(match[2].decode()), match[4].decode(), match[5])
         if match := _GONE.fullmatch(line):
             return Line(int(match[1]), None, match[3].decode(), None, json.loads(match[4]))
+        if match := _MASKED.fullmatch(line):
+            at = datetime.fromisoformat(match[4].decode())
+            return Line(int(match[1]), at, match[3].decode(), match[5], masked=True)
     except (ValueError, RecursionError):
         return None
     return None
@@ -117,9 +149,9 @@ def prove(line: bytes, previous: str, seq: int) -> Line | str:
     if match := _LIVE.fullmatch(line):
         digest = _digest(match[3], match[2], match[5])
         chain = match[4].decode()
-    elif match := _GONE.fullmatch(line):
-        if hashlib.sha256(line[: line.rindex(b',"seal":"')]).hexdigest().encode() != match[5]:
-            return "the tombstone does not match its seal"
+    elif match := _GONE.fullmatch(line) or _MASKED.fullmatch(line):
+        if hashlib.sha256(line[: line.rindex(b',"seal":"')]).hexdigest().encode() != match[match.lastindex or 0]:
+            return f"the {'tombstone' if match.lastindex == 5 else 'masked line'} does not match its seal"
         digest, chain = match[2].decode(), match[3].decode()
     else:
         return "not a line of this log"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mnemon.drivers.liveness import is_running
@@ -61,17 +61,33 @@ def write_temporary(path: Path, data: bytes) -> Path:
         with named(path):
             write_all(fd, data)
             os.fsync(fd)
+    except OSError:
+        _take_back([temporary])
+        raise
     finally:
         os.close(fd)
     return temporary
 
 
+def _take_back(staged: Iterable[Path]) -> None:
+    """What a full or failing disk did not let finish: no copy of it stays as long as this process lives."""
+    for temporary in staged:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
 def replace_files(folder: Path, files: dict[str, bytes], step: Step = no_step, what: str = "file") -> None:
     """Put files in place, each atomically, in the order given, with one sync of the folder at the end."""
-    staged = [(folder / name, write_temporary(folder / name, data)) for name, data in files.items()]
-    for target, temporary in staged:
-        step(f"{what}.{target.name}.before_rename" if len(staged) > 1 else f"{what}.before_rename")
-        temporary.replace(target)
+    staged: dict[Path, Path] = {}
+    try:
+        for name, data in files.items():
+            staged[folder / name] = write_temporary(folder / name, data)
+        for target, temporary in staged.items():
+            step(f"{what}.{target.name}.before_rename" if len(staged) > 1 else f"{what}.before_rename")
+            temporary.replace(target)
+    except OSError:
+        _take_back(staged.values())
+        raise
     step(f"{what}.before_dir_sync")
     sync_dir(folder)
 
@@ -80,13 +96,14 @@ def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "fil
     replace_files(path.parent, {path.name: data}, step, what)
 
 
-def sweep(root: Path) -> list[Path]:
-    """Remove what dead processes left under names nobody reads, and say what it was."""
+def sweep(root: Path, held: bool = False) -> list[Path]:
+    """Remove what dead processes left under names nobody reads, and say what it was. With `held`, also what living ones
+    could not take back: whoever holds the folder knows that nobody is writing in it."""
     swept: list[Path] = []
     for folder, _, names in os.walk(root):
         for name in names:
             match = _LEFTOVER.fullmatch(name)
-            if match and not is_running(int(match[1])):
+            if match and (held or not is_running(int(match[1]))):
                 swept.append(Path(folder) / name)
                 swept[-1].unlink(missing_ok=True)
     return swept

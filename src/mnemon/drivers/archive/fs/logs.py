@@ -182,6 +182,6 @@ class LogFiles:
                 if forgotten > before:
                     replace_file(segment, b"".join(kept), self._step, "forget_log")
             drop_aside(folder)
-            sweep(folder)  # one that was cut off has left a copy of what it was to keep
+            sweep(folder, held=True)  # one that was cut off has left a copy of what it was to keep
             self._tails.pop(folder, None)
         return forgotten

@@ -12,7 +12,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -403,9 +403,11 @@ class NodeFiles:
         return self.write(scope, replace(node, metadata=metadata), node.version, "metadata rewritten")
 
     def delete(self, scope: Scope, key: NodeKey, expect: int | None = None) -> bool:
-        if not self.exists(scope, key):
-            return False
         folder = self._layout.node(key)
+        if not self.exists(scope, key):
+            if scope.steward and scope.tenant_id == key.tenant_id:
+                self._scour(key)
+            return False
         try:
             with locked(folder):
                 there = read_state(folder)
@@ -419,6 +421,18 @@ class NodeFiles:
             return False
         return True
 
+    def _scour(self, key: NodeKey) -> None:
+        """What is left of a node that is not there: a deletion that was cut off, or a write that never came to its
+        end."""
+        folder = self._layout.node(key)
+        if not folder.is_dir() and not self._layout.revisions(key).is_dir():
+            return
+        make_dirs(folder)
+        with suppress(FileNotFoundError), locked(folder):
+            if read_state(folder) is None:
+                self._empty(key)
+                self.drop_folder(key)
+
     def _empty(self, key: NodeKey) -> None:
         """Take away all of a deleted node; the mark that it is deleted goes last."""
         folder = self._layout.node(key)
@@ -431,7 +445,7 @@ class NodeFiles:
             elif path.name not in (META, FULL_NAME):
                 path.unlink()
         self._step("node_delete.words_gone")
-        (folder / META).unlink()
+        (folder / META).unlink(missing_ok=True)
         sync_dir(folder)
 
     def drop_folder(self, key: NodeKey) -> None:
@@ -484,7 +498,7 @@ class NodeFiles:
                 gone = self._prune(key, state.meta["version"]) if state else 0
                 drop_aside(self._layout.node(key))
                 for folder in (copies, self._layout.node(key)):
-                    sweep(folder)
+                    sweep(folder, held=True)
                     sync_dir(folder)
         except FileNotFoundError:
             raise NotFound(f"no node {key.uri} in this scope", uri=key.uri) from None

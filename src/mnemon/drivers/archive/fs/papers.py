@@ -86,7 +86,7 @@ class PaperFiles:
             lines = [line for claim_id, line in there.items() if claim_id not in gone]
             self._put(folder / CLAIMS, seal_lines(lines) if lines else None, "claims")
             if gone:
-                sweep(folder)  # what was cut off may have left copies
+                sweep(folder, held=True)  # what was cut off may have left copies
 
     def commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
         folders = commit_folders(self._visible(scope, key)).items()

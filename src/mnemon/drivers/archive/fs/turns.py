@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,11 +22,12 @@ from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import drop_aside
-from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
+from mnemon.drivers.archive.fs.blobs import BLOB_REF, BlobFiles, blobs_named
 from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
+from mnemon.logic.masking import mask, quotes, without
 
 _OPEN_SESSIONS = 512
 _FEW = 8
@@ -304,7 +305,8 @@ class TurnFiles:
             tail.count, tail.head, tail.size = line.seq, line.chain, item[0] + len(item[1])
             reach = Reach(line.seq, line.chain, item[0], tail.size)
             if line.body is not None:
-                seen.fresh[_turn_id(line.body)] = _fingerprint(line.body)
+                # What was masked is not taken for another turn when it is sent again as it was: it stays masked.
+                seen.fresh[_turn_id(line.body)] = GONE if line.masked else _fingerprint(line.body)
             elif line.gone:
                 seen.fresh[line.gone["turn_id"]] = GONE
         if tail.count < record.turn_count:
@@ -350,28 +352,58 @@ class TurnFiles:
 
     def bury(self, key: SessionKey, turn_ids: Sequence[str] | None, reason: str) -> tuple[int, int]:
         """Turn words into tombstones and let go of their blobs; how many of each. Call it locked."""
-        path = self._layout.session(key) / TURNS
         wanted = None if turn_ids is None else set(turn_ids)
-        forgotten: list[Turn] = []
+
+        def buried(line: bytes, turn: Turn) -> tuple[bytes, set[str]] | None:
+            if wanted is not None and turn.turn_id not in wanted:
+                return None
+            return chainlog.render_gone(line, self._gone(turn, reason)), blobs_named([turn])
+
+        return self._rewrite(key, buried)
+
+    def mask(self, scope: Scope, key: SessionKey, masks: Mapping[str, Sequence[tuple[int, int]]]) -> int:
+        self.visible_record(scope, key)
+        with self._held(key):
+            return self._rewrite(key, lambda line, turn: self._masked(key.tenant_id, line, turn, masks))[0]
+
+    def _masked(
+        self, tenant_id: str, line: bytes, turn: Turn, masks: Mapping[str, Sequence[tuple[int, int]]]
+    ) -> tuple[bytes, set[str]] | None:
+        cut = masks.get(turn.turn_id)
+        if cut is None:
+            return None
+        said = quotes(turn.text, cut)
+        # A whole tool output may hold the same words; what points at it goes, and it too if nobody else needs it.
+        telling = {s for s in blobs_named([turn]) if self._blobs.holds(tenant_id, s, said)}
+        left = tuple(a for a in turn.attachments if a.ref.removeprefix(BLOB_REF) not in telling)
+        meta = without(turn.meta, said)
+        masked = turn.model_copy(update={"text": mask(turn.text, cut), "attachments": left, "meta": meta})
+        return None if masked == turn else (chainlog.render_masked(line, turn_body(masked)), telling)
+
+    def _rewrite(
+        self, key: SessionKey, change: Callable[[bytes, Turn], tuple[bytes, set[str]] | None]
+    ) -> tuple[int, int]:
+        """The log with some lines in another form, and without the blobs they named; how many of each."""
+        path = self._layout.session(key) / TURNS
+        named: set[str] = set()
         kept: list[bytes] = []
+        changed = 0
         for item in chainlog.read_lines(path):
             if isinstance(item, chainlog.Torn):
                 break
             line = chainlog.parse(item[1])
-            turn = Turn.model_validate_json(line.body) if line and line.body is not None else None
-            if turn and (wanted is None or turn.turn_id in wanted):
-                forgotten.append(turn)
-                kept.append(chainlog.render_gone(item[1], self._gone(turn, reason)))
-            else:
-                kept.append(item[1])
-        if forgotten:
-            self._no_longer_need(path.parent, blobs_named(forgotten))
+            made = change(item[1], Turn.model_validate_json(line.body)) if line and line.body is not None else None
+            kept.append(made[0] if made else item[1])
+            changed += made is not None
+            named |= made[1] if made else set()
+        if changed:
+            self._no_longer_need(path.parent, named)
             forget_seen(path)
             replace_file(path, b"".join(kept), self._step, "forget")
-        sweep(path.parent)  # what was cut off may have left copies
+        sweep(path.parent, held=True)  # what was cut off may have left copies
         drop_aside(path.parent)
         self.drop_memory(key.tenant_id, key.owner, key.session_id)
-        return len(forgotten), self.let_go(key)
+        return changed, self.let_go(key)
 
     def _gone(self, turn: Turn, reason: str) -> dict[str, str]:
         return {"turn_id": turn.turn_id, "at": self._clock.now().isoformat(), "reason": reason}
