@@ -65,9 +65,11 @@ def killer(kill_at: str, say: Say) -> Callable[[str], None]:
 class Forks:
     """The other side: start writers, kill them, read what they said."""
 
-    def __init__(self, script: Path) -> None:
+    def __init__(self, script: Path, preload: Path | None = None) -> None:
+        """`preload` is a library that comes before all others in the warm process and its forks."""
+        env = {**os.environ, "LD_PRELOAD": str(preload)} if preload else None
         self._process = subprocess.Popen(
-            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
         )
 
     def start(self, task: dict[str, Any]) -> int:

@@ -14,9 +14,9 @@ What = Literal["claim", "session", "user", "tenant"]
 
 class Intent(BaseModel):
     """Written and synced before the first byte goes; erased when a scan has found nothing left. `claims` are those to
-    go, by session; `masks` the places in turns that are taken out, `turns` those that go whole; `nodes` the memories
-    that change, by address. `words` and `names` are prints of what to look for: what was said and drawn from it, and
-    what memories were called and held."""
+    go, by session; `masks` the places in turns that are taken out, `turns` those that go whole; `sessions` those that
+    go whole, and `nodes` the memories that change, both by address. `words` and `names` are prints of what to look for:
+    what was said and drawn from it, and what memories were called and held."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,6 +27,7 @@ class Intent(BaseModel):
     claims: dict[str, tuple[str, ...]] = {}
     masks: dict[str, dict[str, tuple[tuple[int, int], ...]]] = {}
     turns: dict[str, tuple[str, ...]] = {}
+    sessions: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     salt: str = ""
     words: tuple[str, ...] = ()

@@ -237,7 +237,7 @@ class RemoteEntries(RemoteDesk):
 
 
 class RemoteForgetter(RemoteDesk):
-    async def resume(self) -> int:
+    async def finish(self) -> int:
         """The service finishes its own."""
         return 0
 

@@ -128,7 +128,7 @@ def _assemble(
         outside=Outside(graph, archive, clock),
         claims=keeper,
         nodes=NodeKeeper(archive, queue, replicas, worker),
-        forgetter=Forgetter(archive, cast(Premises, archive), index, queue, made, keeper, clock, worker),
+        forgetter=Forgetter(archive, cast(Premises, archive), index, queue, made, keeper, clock),
         sweeper=Sweeper(archive, index, replicas, keeper, entries, clock, grace),
         chats=ChatDesk(ender, archive, index, made, keeper, replicas, clock, config.cognitive.query),
         historian=Historian(

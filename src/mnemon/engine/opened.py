@@ -105,7 +105,7 @@ class OpenMemory:
     async def _work(self, worker: Worker, pause: float) -> None:
         """What was promised to be forgotten and was cut off comes first; then whatever waits."""
         try:
-            await self._parts.forgetter.resume()
+            await self._parts.forgetter.finish()
         except (MnemonError, OSError) as error:
             _log.warning("could not take up what was to be forgotten: %s; trying again later", error)
         await worker.run(pause)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from mnemon.contracts.chats import EndCall
+from mnemon.contracts.errors import NotFound
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Likeness, Queue
 from mnemon.drivers.service import ServiceClient
@@ -113,4 +115,6 @@ class Parts:
             await self.replicas.bring_up(session_of(job))
 
     async def _delete(self, job: Job) -> None:
-        await self.forgetter.carry_out(job)
+        """Of an earlier version; what is forgotten now is promised in the archive."""
+        with suppress(NotFound):
+            await self.forgetter.forget(job.tenant_id, job.payload)

@@ -1,4 +1,4 @@
-"""What a worker looks after between its jobs: turns that nobody takes up, and what is over."""
+"""What a worker looks after between its jobs: turns nobody takes up, what was to be forgotten, what is over."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Rounds:
 
     async def go(self) -> None:
         await self.parts.watch.look()
+        await self.parts.forgetter.finish()
         if time.monotonic() - self._swept_at >= self.parts.config.governance.sweep_interval_seconds:
             self._swept_at = time.monotonic()
             await self.parts.sweeper.sweep_all()

@@ -45,6 +45,7 @@ class Upkeep(OpenMemory):
         """Finish what a crash cut off, make whole what is damaged, and bring the replicas up. What cannot be mended is
         set aside, never deleted, and said."""
         parts = self._open()
+        await parts.forgetter.finish()  # first: what is to be forgotten must not be indexed again
         result = await mending.repair(parts.archive, parts.replicas, parts.queue, tenant_id, parts.clock.now())
         await self.run_jobs()
         return result
@@ -92,7 +93,7 @@ class Upkeep(OpenMemory):
         """Do every job that is due, now, those of dead workers among them, and say what came of them."""
         parts = self._open()
         await parts.queue.recover()
-        await parts.forgetter.resume()
+        await parts.forgetter.finish()
         worker = self._make_worker()
         claimed = succeeded = failed = 0
         while (result := await worker.run_once()).claimed:

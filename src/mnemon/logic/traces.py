@@ -15,7 +15,7 @@ import numpy as np
 
 # Eight Chinese characters or four or five English words: long enough not to stand anywhere by chance, and short enough
 # that a quote of a clause holds one whole. Shorter texts are one piece; what is shorter than a window is in every file.
-_PIECE = 24
+PIECE = 24
 _WINDOW = 8
 _LONGEST = 0xFFFF
 # Of what is larger than this a fair sample is looked for: the pieces whose digests are lowest.
@@ -29,11 +29,11 @@ _BREAKS = re.compile(r'[\x00-\x1f"\\]+')
 def pieces(text: str) -> Iterator[bytes]:
     for part in _BREAKS.split(text):
         data = part.strip().encode("utf-8", "surrogatepass")
-        if len(data) <= _PIECE:
+        if len(data) <= PIECE:
             yield data
             continue
-        yield from (data[at : at + _PIECE] for at in range(0, len(data) - _PIECE + 1, _PIECE))
-        yield data[-_PIECE:]
+        yield from (data[at : at + PIECE] for at in range(0, len(data) - PIECE + 1, PIECE))
+        yield data[-PIECE:]
 
 
 class Prints:
@@ -43,8 +43,9 @@ class Prints:
         self._salt = salt
         self._kept: dict[str, str] = {}
 
-    def add(self, texts: Iterable[str]) -> None:
-        self.add_whole(piece for text in texts for piece in pieces(text))
+    def add(self, texts: Iterable[str], least: int = _WINDOW) -> None:
+        """Pieces of texts, none shorter than `least` bytes."""
+        self.add_whole(piece for text in texts for piece in pieces(text) if len(piece) >= least)
 
     def add_whole(self, data: Iterable[bytes]) -> None:
         """What is looked for in one piece, such as an address."""

@@ -5,7 +5,10 @@ kept when a look at every file has found nothing left, and only such a look make
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
+import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -14,10 +17,10 @@ from typing import Any
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord, NodeChange
-from mnemon.contracts.errors import Corrupt, MnemonError, NotFound, Unavailable
+from mnemon.contracts.errors import Busy, Corrupt, MnemonError, NotFound
 from mnemon.contracts.filters import EVERYTHING, Eq, In, every
 from mnemon.contracts.forgetting import Intent
-from mnemon.contracts.jobs import Job, JobKind
+from mnemon.contracts.jobs import JobStatus
 from mnemon.contracts.nodes import Edge, NodeKey, Shelf
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Premises, Queue
 from mnemon.contracts.results import ForgetReceipt
@@ -25,6 +28,7 @@ from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.tags import Tagging
 from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import stable_id, turn_id
+from mnemon.logic.jobs import matches
 from mnemon.logic.masking import Masks, recut, touches
 from mnemon.logic.memo import forget_everything
 from mnemon.logic.policies import claims_in
@@ -33,14 +37,16 @@ from mnemon.logic.traces import Matcher
 from mnemon.pipelines.entries.forgetting import forget_entries, uncache_entries
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.govern.intending import Planner, claims_of, said_in_groups
-from mnemon.pipelines.graph.projection import origins_of
+from mnemon.pipelines.graph.projection import origins_at
 from mnemon.pipelines.graph.replaying import outside_lines_of
 from mnemon.pipelines.index.projection import TURN, is_profile, profile_text
-from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import about_node
 
-# What was promised is tried until it is done: no number of failures makes it less promised.
-_TRIES = 1_000_000
+# How long to wait for jobs under way, and how often to look: a session is indexed in seconds.
+_PATIENCE_S = 30.0
+_LOOK_S = 0.02
+# A file that somebody put into the home by hand must not make a worker look at everything without end.
+_PAUSE_S = 300.0
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +68,7 @@ class Forgetter:
     embedder: Embedder
     keeper: ClaimKeeper
     clock: Clock
-    worker: str
+    tried: dict[str, float] = field(default_factory=dict)
 
     async def forget(self, tenant_id: str, target: dict[str, Any]) -> ForgetReceipt:
         """`target` says what, and whose: a claim, a session, an owner, or the whole tenant."""
@@ -76,44 +82,33 @@ class Forgetter:
             if begun is None:
                 begun = await Planner(self.archive, self.keeper).planned(tenant_id, target)
                 await self.premises.promise(begun)
-            job = _job(begun)
-            await self.queue.put([job], claim_by=self.worker, lease=LEASE)
-            try:
-                receipt = await self._carry_out(begun)
-            except BaseException:
-                with suppress(MnemonError, OSError):
-                    await self.queue.release(job.job_id)  # whoever looks for work may finish it
-                raise
-            if not receipt.complete:
-                with suppress(NotFound):
-                    await self.queue.fail(job.job_id, _told(receipt))
-            return receipt
+            return await self._carry_out(begun)
+
+    async def finish(self) -> int:
+        """Whatever was promised and cut off, by whomever; how many there were. One that something keeps from its end
+        is not tried again at once."""
+        due = [i for i in await self.premises.promised() if self.tried.get(i.intent_id, 0.0) <= time.monotonic()]
+        if due:
+            async with self.premises.forgetting():
+                for intent in await self.premises.promised():
+                    await self._try(intent)
+        return len(due)
 
     async def _try(self, intent: Intent) -> None:
         """One that somebody else began: what keeps it from its end must not keep others waiting."""
+        self.tried[intent.intent_id] = time.monotonic() + _PAUSE_S
         try:
-            await self._carry_out(intent)
+            left = (await self._carry_out(intent)).left
         except (MnemonError, OSError) as error:
-            _log.warning("a forgetting of %s that was cut off could not be finished: %s", intent.tenant_id, error)
-
-    async def resume(self) -> int:
-        """A job for every promise that nobody has kept yet; how many there are."""
-        intents = await self.premises.promised()
-        if intents:
-            await self.queue.put([_job(intent) for intent in intents])
-        return len(intents)
-
-    async def carry_out(self, job: Job) -> None:
-        async with self.premises.forgetting():
-            for intent in await self.premises.promised(job.tenant_id):
-                if intent.intent_id == job.payload["intent"]:
-                    receipt = await self._carry_out(intent)
-                    if not receipt.complete:
-                        raise Unavailable(_told(receipt))
+            _log.warning("a forgetting in tenant %s could not be finished: %s", intent.tenant_id, error)
+        else:
+            if left:
+                _log.warning("still there after a forgetting in tenant %s: %s", intent.tenant_id, ", ".join(left))
 
     async def _carry_out(self, intent: Intent) -> ForgetReceipt:
         """Everything in it can be done again; the promise goes last."""
         scope, owner, out = Scope.steward_of(intent.tenant_id), intent.owner, _Gone()
+        await self._quiet(intent, out)
         match intent.what:
             case "claim":
                 await self._claim(scope, intent, out)
@@ -124,18 +119,20 @@ class Forgetter:
                 await self._owner(scope, owner, intent, out)
             case "tenant":
                 await self._tenant(scope, out)
+        # Who was indexing meanwhile had read it before it was gone.
+        await self._quiet(intent, out)
+        alive = [] if intent.what == "tenant" else await self._alive(scope)
+        await self._unindex(scope, intent, alive, out)
         target = intent.target
         name = target.get("claim_id") or target.get("session_id") or target.get("owner_id") or intent.tenant_id
         if intent.what != "tenant":
             # By a fingerprint: the ledger outlives what it speaks of.
             row = {"op": "forget", "what": intent.what, "of": stable_id("forgotten", intent.tenant_id, name)}
             await self.archive.append_log(scope, "ledger", [row])
-        await self._drop_jobs(intent, out)
         await self.index.purge()
         await self._graph.purge()
         forget_everything()
         left = await self._rows_left(scope, intent)
-        alive = [] if intent.what == "tenant" else await self._alive(scope)
         seen = await self.premises.traces(intent, alive)
         left += seen.left
         removed = {name: n for name, n in sorted(out.counts.items()) if n}
@@ -149,7 +146,6 @@ class Forgetter:
             intent.what, name, self.clock.now().isoformat(), removed, tuple(out.rewritten), tuple(left), looked
         )
         if receipt.complete:
-            await self.queue.done(_job(intent).job_id)
             await self.premises.kept(intent.intent_id)
         return receipt
 
@@ -210,8 +206,6 @@ class Forgetter:
         await self._uncache(await self._texts_of(scope, key), out)
         with suppress(NotFound):
             out.counts.update(await self.archive.erase_session(scope, key, "forgotten"))
-        out.counts["index_rows"] += await self.index.delete(scope, Eq("uri", key.uri))
-        out.counts["graph_rows"] += await self._graph.drop(scope, origins_of(key))
 
     async def _owner(self, scope: Scope, owner: Owner, intent: Intent, out: _Gone) -> None:
         if owner.kind is OwnerKind.USERS:
@@ -221,30 +215,18 @@ class Forgetter:
                 await self._unroll(scope, key, turns, out)
                 await self._words(scope, key, turns, out)
                 await self.keeper.replicas.project(key, anew=True)
-            out.counts["jobs"] += await self.queue.drop(scope.tenant_id, {"sender_id": owner.id})
-        sessions = [record.key async for record in self.archive.sessions(scope, owner)]
-        uris = {key.uri for key in sessions} | {uri for uri in intent.nodes if uri.startswith(_space(scope, owner))}
-        uris |= {s.uri for s in await self.archive.list_children(scope, owner, recursive=True) if not s.is_dir}
         await self._uncache_owner(scope, owner, out)
         out.counts += await forget_entries(self.archive, self.embedder, scope.tenant_id, owner.principal)
-        theirs = scope.narrowed("any", [owner.principal])
-        out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
-        if uris:
-            out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(sorted(uris))))
-        out.counts["graph_rows"] += await self._graph.erase(theirs)
-        told = [origin for key in sessions for origin in origins_of(key)]
-        out.counts["graph_rows"] += await self._graph.drop(scope, told)
         lines = await outside_lines_of(self.archive, scope.tenant_id, owner.principal)
         out.counts["ledger_lines"] += await self.archive.forget_log(scope, "ledger", lines, "forgotten")
         out.counts.update(await self.archive.erase_owner(scope, owner))
-        await self._cut_edges(scope, uris, intent, out)
+        gone = {uri for uri in intent.nodes if uri.startswith(f"{owner.uri(scope.tenant_id)}/")}
+        await self._cut_edges(scope, gone, intent, out)
 
     async def _tenant(self, scope: Scope, out: _Gone) -> None:
         async for owner in self.archive.owners(scope):
             await self._uncache_owner(scope, owner, out)
         out.counts["cached_vectors"] += await uncache_entries(self.archive, self.embedder, scope.tenant_id)
-        out.counts["index_rows"] += await self.index.delete(scope, EVERYTHING)
-        out.counts["graph_rows"] += await self._graph.erase(scope)
         out.counts.update(await self.archive.erase_tenant(scope))
 
     # --- pieces
@@ -364,11 +346,42 @@ class Forgetter:
         texts = [chunk.text_content for version in versions for chunk in chunk_for_node(version)]
         return [*texts, *(profile_text(version) for version in versions if is_profile(version))]
 
-    async def _drop_jobs(self, intent: Intent, out: _Gone) -> None:
-        """Jobs about what is gone."""
+    async def _quiet(self, intent: Intent, out: _Gone) -> None:
+        """Jobs about what is to go are dropped, and those under way waited for: they would bring it back."""
+        target = intent.target
+        sessions = [{**whose, "session_id": s} for s in intent.claims for whose in [_whose(target)]]
+        about = sessions if intent.what == "claim" else [_whose(target)]
+        await self.queue.recover()
+        until = time.monotonic() + _PATIENCE_S
+        while busy := [
+            job
+            for job in await self.queue.list(JobStatus.CLAIMED, sys.maxsize)
+            if any(matches(job, intent.tenant_id, payload) for payload in about)
+        ]:
+            if time.monotonic() > until:
+                raise Busy(
+                    f"{len(busy)} jobs about this are still under way ({busy[0].kind} {busy[0].job_id}); it is "
+                    "forgotten as soon as they are done: ask again, or let a worker or `mnemon repair` finish it"
+                )
+            await asyncio.sleep(_LOOK_S)
         if intent.what != "claim":
-            about = {name: intent.target[name] for name in _WHOSE if name in intent.target}
-            out.counts["jobs"] += await self.queue.drop(intent.tenant_id, about)
+            out.counts["jobs"] += await self.queue.drop(intent.tenant_id, _whose(target))
+        if intent.what == "user":
+            out.counts["jobs"] += await self.queue.drop(intent.tenant_id, {"sender_id": target["owner_id"]})
+
+    async def _unindex(self, scope: Scope, intent: Intent, alive: Collection[str], out: _Gone) -> None:
+        """Every row about what went whole."""
+        if intent.what == "tenant":
+            out.counts["index_rows"] += await self.index.delete(scope, EVERYTHING)
+            out.counts["graph_rows"] += await self._graph.erase(scope)
+        elif intent.what == "user" and intent.owner is not None:
+            theirs = scope.narrowed("any", [intent.owner.principal])
+            out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
+            out.counts["graph_rows"] += await self._graph.erase(theirs)
+        if gone := {*intent.sessions, *intent.nodes} - {*alive}:
+            out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(sorted(gone))))
+        if told := [origin for uri in intent.sessions for origin in origins_at(uri)]:
+            out.counts["graph_rows"] += await self._graph.drop(scope, told)
 
     async def _uncache(self, texts: Sequence[str], out: _Gone) -> None:
         """Before anything else goes: a crash must not take away the only list of what was embedded."""
@@ -417,21 +430,10 @@ class Forgetter:
 _WHOSE = ("owner_kind", "owner_id", "session_id")
 # Longer than any turn: all of it.
 _WHOLE = 1 << 62
-_NAMED = 10
 
 
-def _job(intent: Intent) -> Job:
-    """By a number alone: a job outlives what it speaks of."""
-    job_id = f"delete-{intent.intent_id}"
-    return Job(job_id, JobKind.DELETE, intent.tenant_id, {"intent": intent.intent_id}, max_retries=_TRIES)
-
-
-def _told(receipt: ForgetReceipt) -> str:
-    return f"still there after forgetting: {', '.join(receipt.left[:_NAMED])}"
-
-
-def _space(scope: Scope, owner: Owner) -> str:
-    return f"{owner.uri(scope.tenant_id)}/"
+def _whose(target: dict[str, Any]) -> dict[str, Any]:
+    return {name: target[name] for name in _WHOSE if name in target}
 
 
 def _matcher(intent: Intent) -> Matcher:

@@ -17,10 +17,11 @@ from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
 from mnemon.contracts.turns import Turn
 from mnemon.logic.chats import is_call_id
+from mnemon.logic.front_matter import split
 from mnemon.logic.masking import Masks, is_silent, mask, still_rests, touches
 from mnemon.logic.policies import claims_in
 from mnemon.logic.shelves import key_at
-from mnemon.logic.traces import Prints
+from mnemon.logic.traces import PIECE, Prints
 from mnemon.pipelines.entries.forgetting import entry_texts
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.write.refiling import node_at
@@ -57,6 +58,7 @@ class Planner:
             tenant_id=tenant_id,
             what=target["what"],
             target=target,
+            sessions=tuple(survey.sessions),
             nodes=tuple(dict.fromkeys(survey.nodes)),
             salt=survey.salt.hex(),
             words=tuple(survey.words.made()),
@@ -104,6 +106,7 @@ class _Survey:
         self.salt = os.urandom(32)
         self.words = Prints(self.salt)
         self.names = Prints(self.salt)
+        self.sessions: list[str] = []
         self.nodes: list[str] = []
         self._archive = archive
         self._scope = scope
@@ -113,7 +116,8 @@ class _Survey:
             await self._things_of(owner)
         async for text in entry_texts(self._archive, self._scope.tenant_id, None):
             self.words.add([text])
-        self.nodes.clear()  # nobody is left whose memories could point at them
+        self.nodes.clear()  # nobody is left who could point at them
+        self.sessions.clear()
 
     async def owner(self, owner: Owner) -> None:
         await self._things_of(owner)
@@ -135,6 +139,7 @@ class _Survey:
         self, key: SessionKey, turns: Collection[str] | None = None, claims: Iterable[Claim] | None = None
     ) -> None:
         """Its words, or those of some of its turns, and what was drawn from them."""
+        self.sessions += [key.uri] if turns is None else []
         after = 0
         while stored := await self._page(key, after):
             after = stored[-1][0]
@@ -166,7 +171,9 @@ class _Survey:
         self.names.add_whole(form.encode() for form in {name, key.slug} if len(form.encode()) >= _TELLING_NAME)
         node = await node_at(self._archive, self._scope, key)
         if node is not None:
-            self.names.add([node.abstract, node.overview, node.content])
+            # Not the head, and not where a quote comes from: ids and dates are nobody's words.
+            lines = (line for line in split(node.content)[1].splitlines() if not line.startswith("  >"))
+            self.names.add([node.abstract, node.overview, *lines], least=PIECE)
 
 
 async def claims_of(archive: Archive, scope: Scope, key: SessionKey) -> list[Claim]:

@@ -25,7 +25,11 @@ _NOTHING = GraphBatch()
 
 def origins_of(key: SessionKey) -> tuple[str, str]:
     """Under which names a session speaks: as its turns, and as its claims."""
-    return _TURNS + key.uri, _CLAIMS + key.uri
+    return origins_at(key.uri)
+
+
+def origins_at(uri: str) -> tuple[str, str]:
+    return _TURNS + uri, _CLAIMS + uri
 
 
 def session_uri(origin: str) -> str | None:

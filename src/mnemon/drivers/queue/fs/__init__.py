@@ -412,7 +412,7 @@ class FsQueue:
     def _clear_away(self) -> None:
         """What crashes left half done: nobody is writing while both locks are held."""
         with self._arriving():
-            for left_over in self._tmp.iterdir():
+            for left_over in (*self._tmp.iterdir(), *self._root.glob("*.new")):
                 left_over.unlink()
             for name in {*names_in(self._holders)} - {*names_in(self._dirs[JobStatus.CLAIMED])}:
                 self._let_go(name)
@@ -445,10 +445,12 @@ class FsQueue:
 
     def _drop(self, tenant_id: str, payload: dict[str, Any]) -> int:
         with self._moving():
+            self._clear_away()  # what a full or failing disk left half written holds words too
             dropped = self._aside.drop(tenant_id, payload)
             for status, folder in self._dirs.items():
                 for name in names_in(self._dirs[status]):
-                    if rules.matches(self._read(name, status), tenant_id, payload):
+                    job = self._read_or_report(name, status)
+                    if job is not None and rules.matches(job, tenant_id, payload):
                         self._remove(status, name, "drop")
                         dropped += 1
                 sync_folder(folder)
