@@ -51,9 +51,7 @@ class Life:
         self.total = 0
         self.steps: list[str] = []
 
-    def live(
-        self, kill_at: str = "", lines: int | None = None, moment_s: float = 0.0, end: int | None = None
-    ) -> int:
+    def live(self, kill_at: str = "", lines: int | None = None, moment_s: float = 0.0, end: int | None = None) -> int:
         self._said.unlink(missing_ok=True)
         task = {"home": str(self.home), "begin": self.begin, "kill_at": kill_at, "said": str(self._said)}
         pid = self.forks.start({**task, "queue": self._queue, "story": self.story, "end": end})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
-from mnemon.contracts.errors import InvalidArgument, NotFound
+from mnemon.contracts.errors import Corrupt, InvalidArgument, NotFound
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.nodes import RELATION_TYPES, Edge, Node, NodeKey, NodeSummary, Revision, Shelf
 from mnemon.contracts.results import ClaimPage, ForgetReceipt, SweepResult
@@ -13,6 +13,7 @@ from mnemon.contracts.scope import Owner, checked_id
 from mnemon.engine.addressing import one_of, reader
 from mnemon.engine.opened import OpenMemory
 from mnemon.logic.shelves import key_at
+from mnemon.pipelines.govern.mending import mend_archive
 
 
 class Knowledge(OpenMemory):
