@@ -19,22 +19,33 @@ from mnemon.logic.graph.admission import called
 NEVER = -(1 << 62)  # the time of what has none
 FOREVER = 1 << 62
 
-_ITEM = ("kind", "at", "finish", "subject", "facet", "learnt", "published", "expires", "body")
-_EDGE = ("weight", "learnt", "published", "expires", "evidence", "body")
+_ITEM_KEY = ("speech", "ident", "id", "audience", "closeness", "kind", "at", "learnt", "body")
+_EDGE_KEY = ("speech", "src", "rel", "dst", "audience", "evidence")
+_ITEM_REST = ("subject", "finish", "facet", "published", "expires")
+_EDGE_REST = ("weight", "learnt", "published", "expires", "body")
 
 
-def _put(table: str, key: tuple[str, ...], given: tuple[str, ...], rest: tuple[str, ...]) -> str:
-    """A row that is said again as it stands is not touched: most of what goes with a turn was said with the last."""
-    columns = (*key, *given, *rest)
+def _put(table: str, key: tuple[str, ...], given: tuple[str, ...], changing: tuple[str, ...]) -> str:
+    """What is said again as it stands is not touched: most of what goes with a turn was said with the one before."""
     return (
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in rest)}"
-        f" WHERE ({', '.join(rest)}) IS NOT ({', '.join(f'excluded.{c}' for c in rest)})"
+        f"INSERT INTO {table} ({', '.join(given)}) VALUES ({', '.join('?' * len(given))})"
+        f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in changing)}"
+        f" WHERE ({', '.join(changing)}) IS NOT ({', '.join(f'excluded.{c}' for c in changing)})"
     )
 
 
-PUT_ITEM = _put("item", ("speech", "ident"), ("id", "audience", "closeness"), _ITEM)
-PUT_EDGE = _put("edge", ("speech", "src", "rel", "dst"), ("audience",), _EDGE)
+def _put_item(*rest: str) -> str:
+    return _put("item", ("speech", "ident"), (*_ITEM_KEY, *rest), (*_ITEM_KEY[5:], *_ITEM_REST))
+
+
+def _put_edge(*rest: str) -> str:
+    return _put("edge", ("speech", "src", "rel", "dst"), (*_EDGE_KEY, *rest), (_EDGE_KEY[5], *_EDGE_REST))
+
+
+# A statement for the columns most rows have and one for all: each NULL that is handed over costs as much as a column
+# of an index.
+_PUT_ITEM, _PUT_ABOUT, _PUT_WHOLE_ITEM = _put_item(), _put_item("subject"), _put_item(*_ITEM_REST)
+_PUT_EDGE, _PUT_WHOLE_EDGE = _put_edge(), _put_edge(*_EDGE_REST)
 PUT_NAME = "INSERT OR IGNORE INTO name (folded, item) SELECT ?, row FROM item WHERE speech = ? AND ident = ?"
 SELECT_ITEM = (
     "SELECT i.id, i.audience, i.kind, a.principals, a.domain, i.published, i.body"
@@ -103,10 +114,11 @@ def subject_of(item: GraphItem) -> str | None:
     return facts(item)[2] if facts else None
 
 
-def item_row(item: GraphItem, speech: int, audience: Audience, numbers: Mapping[str, int]) -> Row:
+def item_row(item: GraphItem, speech: int, audience: Audience, numbers: Mapping[str, int]) -> tuple[str, Row]:
+    """The statement, and what it is given."""
     facts = _FACTS.get(item.kind)
     at, finish, subject, facet = facts(item) if facts else _TIMELESS
-    return (
+    key = (
         speech,
         numbers[item.id],
         item.id,
@@ -114,36 +126,35 @@ def item_row(item: GraphItem, speech: int, audience: Audience, numbers: Mapping[
         audience.closeness,
         item.kind,
         at,
-        finish,
-        numbers[subject] if subject else None,
-        facet,
         _micros_or(item.updated_at or item.created_at, 0),
-        item.published,
-        _micros_or(item.expires_at, None),
         _serialised(item, _ITEM_COLUMNS),
     )
+    if finish is None and facet is None and item.published and item.expires_at is None:
+        return (_PUT_ABOUT, (*key, numbers[subject])) if subject else (_PUT_ITEM, key)
+    about = numbers[subject] if subject else None
+    return _PUT_WHOLE_ITEM, (*key, about, finish, facet, item.published, _micros_or(item.expires_at, None))
 
 
-def edge_row(edge: GraphEdge, speech: int, audience: Audience, numbers: Mapping[str, int]) -> Row:
-    plain = (
+def edge_row(edge: GraphEdge, speech: int, audience: Audience, numbers: Mapping[str, int]) -> tuple[str, Row]:
+    """The statement, and what it is given."""
+    bare = (
         (edge.provenance is _PLAIN or edge.provenance == _PLAIN)
         and not edge.ttl
         and edge.importance is None
         and edge.forgetting_policy is None
         and edge.updated_at is None
     )
-    return (
-        speech,
-        numbers[edge.src_id],
-        edge.rel_type,
-        numbers[edge.dst_id],
-        audience.id,
+    evidence = _pointers(edge) if edge.evidence else None
+    key = (speech, numbers[edge.src_id], edge.rel_type, numbers[edge.dst_id], audience.id, evidence)
+    if bare and edge.weight == 1.0 and edge.published and edge.created_at is None and edge.expires_at is None:
+        return _PUT_EDGE, key
+    return _PUT_WHOLE_EDGE, (
+        *key,
         edge.weight,
         _micros_or(edge.created_at, None),
         edge.published,
         _micros_or(edge.expires_at, None),
-        _pointers(edge) if edge.evidence else None,
-        None if plain else _serialised(edge, _EDGE_COLUMNS),
+        None if bare else _serialised(edge, _EDGE_COLUMNS),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import NamedTuple, Self
 from mnemon.contracts.graph import Entity, GraphEdge, GraphItem, Saying, Scoped
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.graph.sqlite.audiences import LISTED, Audience, audience_of, listed
-from mnemon.drivers.graph.sqlite.rows import PUT_EDGE, PUT_ITEM, PUT_NAME, edge_row, item_row, subject_of
+from mnemon.drivers.graph.sqlite.rows import PUT_NAME, edge_row, item_row, subject_of
 from mnemon.logic.graph.names import names_of
 
 _SPOKEN = (
@@ -115,18 +116,21 @@ class Teller:
         for one in told:
             if one.before:
                 self._make_room(one, numbers)
-        items = [item_row(i, *one.to[_group(i)], numbers) for one in told for i in one.items.values()]
-        names = [
-            (name, one.to[_group(entity)][0], numbers[entity.id])
-            for one in told
-            for entity in one.saying.batch.entities
-            if one.items[entity.id] is entity
-            for name in names_of(entity)
-        ]
-        edges = [edge_row(e, *one.to[_group(e)], numbers) for one in told for e in one.edges.values()]
-        for sql, rows in ((PUT_ITEM, items), (PUT_NAME, names), (PUT_EDGE, edges)):
-            if rows:
-                self._db.executemany(sql, rows)
+        rows: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+        for one in told:
+            for item in one.items.values():
+                sql, row = item_row(item, *one.to[_group(item)], numbers)
+                rows[sql].append(row)
+        for one in told:
+            for entity in one.saying.batch.entities:
+                if one.items[entity.id] is entity:
+                    place = (one.to[_group(entity)][0], numbers[entity.id])
+                    rows[PUT_NAME] += [(name, *place) for name in names_of(entity)]
+            for edge in one.edges.values():
+                sql, row = edge_row(edge, *one.to[_group(edge)], numbers)
+                rows[sql].append(row)
+        for sql, some in rows.items():
+            self._db.executemany(sql, some)
 
     def _speak(self, scope: Scope, told: Sequence[_Told]) -> None:
         """Each saying's mark, with everybody it is for: those it speaks to now, and those it spoke to before."""

@@ -33,7 +33,7 @@ CREATE TABLE new_item (
     facet     TEXT,
     closeness INTEGER NOT NULL,
     learnt    INTEGER NOT NULL,
-    published INTEGER NOT NULL,
+    published INTEGER NOT NULL DEFAULT 1,
     expires   INTEGER,
     body      TEXT    NOT NULL
 );
@@ -45,9 +45,9 @@ CREATE TABLE new_edge (
     rel       TEXT    NOT NULL,
     dst       INTEGER NOT NULL,
     audience  INTEGER NOT NULL,
-    weight    REAL    NOT NULL,
+    weight    REAL    NOT NULL DEFAULT 1.0,
     learnt    INTEGER,
-    published INTEGER NOT NULL,
+    published INTEGER NOT NULL DEFAULT 1,
     expires   INTEGER,
     evidence  TEXT,
     body      TEXT,
