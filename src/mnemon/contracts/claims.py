@@ -55,7 +55,8 @@ class ToolStats(BaseModel):
 class Claim(BaseModel):
     """`valid_from` is when it began to hold (or was said), `recorded_at` when we learnt it. `dedup_key` names what it
     is about: of two claims with the same one, only one can hold at a time. `about` is whom a line of a profile tells of
-    (`user:…`) where that is not the owner himself; `occasion` is what is known of the bot's turn it comes from."""
+    (`user:…`) where that is not the owner himself; `occasion` is what is known of the bot's turn it comes from.
+    `arrived`: nobody said when it was said, so its time is that of the clock when it came in."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -86,6 +87,7 @@ class Claim(BaseModel):
     valid_from: datetime
     valid_to: datetime | None = None
     said_until: datetime | None = Field(default=None, description="the end its own words give, whatever came after")
+    arrived: bool = False
     recorded_at: datetime
     expires_at: datetime | None = None
     superseded_by: str = ""

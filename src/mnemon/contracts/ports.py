@@ -31,6 +31,27 @@ class Clock(Protocol):
     def now(self) -> datetime: ...
 
 
+class Timekeeper(Clock, Protocol):
+    """A clock that notices when it jumps."""
+
+    def lives_from(self) -> datetime:
+        """The moment lives begin at: now, or by what went by in front of our eyes where the clock went back."""
+        ...
+
+    def over_by(self) -> datetime:
+        """The moment at which something is told to be over: now, or by what went by in front of our eyes where the
+        clock went ahead."""
+        ...
+
+    def doubt(self) -> str:
+        """Why the clock is not to be believed for now; empty where it is."""
+        ...
+
+    def trust(self) -> None:
+        """Somebody says that the clock is right."""
+        ...
+
+
 class Embedder(Protocol):
     """Text to vectors of length one."""
 

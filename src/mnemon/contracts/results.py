@@ -115,13 +115,16 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What was over: taken out of sight now, or taken away for good after its time of grace."""
+    """What was over: taken out of sight now, or taken away for good after its time of grace. `put_off` says why nothing
+    was: the clock jumped. Claims a wrong clock took out of sight are restored."""
 
     claims_excluded: int = 0
     claims_removed: int = 0
     turns_excluded: int = 0
     turns_removed: int = 0
     entries_removed: int = 0
+    claims_restored: int = 0
+    put_off: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from mnemon.contracts.cognitive import AlertsConfig
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Premises, Queue
+from mnemon.drivers.home_clock import HomeClock
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.webhook import Webhook
 from mnemon.engine.clock import SystemClock
@@ -80,6 +81,8 @@ def _assemble(
     clock: Clock,
     for_rebuild: bool,
 ) -> Parts:
+    grace = timedelta(seconds=config.governance.grace_seconds)
+    given, clock = clock, HomeClock(clock, home / "clock.json", grace)
     alerts = _alerts(config.cognitive.alerts)
     made, warnings = _embedder(config.embedder, embedder, home)
     historian = config.cognitive.historian
@@ -100,7 +103,6 @@ def _assemble(
     entries = EntryWriter(Follower(archive, index, made, graph), clock)
     messages = MessageTools(archive, index, made, clock)
     ender = Ender(queue, historian.job_max_retries)
-    grace = timedelta(seconds=config.governance.grace_seconds)
     parts: Parts
 
     def own_asker() -> Asker | None:
@@ -109,7 +111,7 @@ def _assemble(
     parts = Parts(
         home=home,
         config=config,
-        clock=clock,
+        clock=given,
         archive=archive,
         index=index,
         graph=graph,

@@ -295,10 +295,15 @@ class Knowledge(OpenMemory):
             return {"what": "session", **whose, "session_id": checked_id("session_id", session_id)}
         return {"what": "user", **whose}
 
-    async def sweep(self, tenant_id: str | None = None) -> SweepResult:
-        """Take what is over out of sight, and away for good after its time of grace. The worker does this by itself."""
+    async def sweep(self, tenant_id: str | None = None, *, trust_clock: bool = False) -> SweepResult:
+        """Take what is over out of sight, and away for good after its time of grace. The worker does this by itself.
+
+        After the clock jumped, by half a year ahead or an hour back, nothing is swept until it is back or has gone on
+        for as long as the grace; `put_off` says so. `trust_clock=True` says that it is right."""
         sweeper = self._open().sweeper
-        return await sweeper.sweep(tenant_id) if tenant_id is not None else await sweeper.sweep_all()
+        if tenant_id is not None:
+            return await sweeper.sweep(tenant_id, trust_clock)
+        return await sweeper.sweep_all(trust_clock)
 
 
 def _node_key(tenant_id: str, user_id: str, group_id: str | None, uri: str) -> NodeKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from mnemon.contracts.ports import Archive, Clock, Holds, Likeness, Replicator
 from mnemon.contracts.recall import RecallResult, RecallSettings
 from mnemon.contracts.retrieval import RetrievalResult
 from mnemon.contracts.scope import Scope
+from mnemon.drivers.home_clock import HomeClock
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.remote_desks import (
     CHATS,
@@ -93,7 +94,8 @@ def build_remote(service: Service, config: Config, llm: LlmChoice | None, clock:
     holds, replicas = cast(Holds, RemoteHolds(client)), cast(Replicator, RemoteReplicas(client))
     likeness = cast(Likeness, RemoteLikeness(client))
     placer = Placer(archive, likeness, config.dedup)
-    committer = Committer(archive, placer, clock, config.archive, config.pipeline, config.commit)
+    watched = HomeClock(clock, None, timedelta(seconds=config.governance.grace_seconds))
+    committer = Committer(archive, placer, watched, config.archive, config.pipeline, config.commit)
     elsewhere: Any = _Elsewhere(service.base_url)
     entries: Any = RemoteEntries(client, ENTRIES)
     graph: Any = RemoteGraph(client, GRAPH)

@@ -159,7 +159,7 @@ class Upkeep(OpenMemory):
             semantic=parts.embedder.semantic,
             queue=queue,
             building=info.building,
-            warnings=(*parts.warnings, *held_up(queue)),
+            warnings=(*parts.warnings, *filter(None, [parts.sweeper.clock.doubt()]), *held_up(queue)),
             historian=await self._historian(tenant_id, tenants),
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import resources
 
-from mnemon.contracts.claims import Language
+from mnemon.contracts.claims import Claim, Language
 from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy, Governance, Kind, Status
 
 _STRENGTH = {level: n for n, level in enumerate(EvidenceLevel)}
@@ -132,3 +133,13 @@ def table_text(language: Language) -> str:
         policy = "archive_only" if row.archive_only else row.forget_policy.value
         lines.append(f"| {kinds} | {when} | {policy} | {row.ttl_seconds} | {row.notes[language]} |")
     return "\n".join(lines)
+
+
+def lives_begin(claims: Sequence[Claim], begun: datetime) -> list[Claim]:
+    """Lives counted from a moment: that of the clock, or a later one where the clock went back. What is learnt under a
+    clock that is a year behind must not be over as soon as the clock is right."""
+    ends = [claim.governance.expires_at(begun) for claim in claims]
+    return [
+        c if end is None or c.expires_at is None or end <= c.expires_at else c.model_copy(update={"expires_at": end})
+        for c, end in zip(claims, ends, strict=True)
+    ]

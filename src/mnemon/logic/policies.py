@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mnemon.contracts.claims import Claim, ToolStats
+from mnemon.contracts.claims import Claim, ClaimState, ToolStats
 from mnemon.contracts.commits import PlanAction, WritePlan
 from mnemon.contracts.nodes import Node, NodeKey, Shelf
 from mnemon.logic.front_matter import split, with_head
@@ -17,7 +17,7 @@ from mnemon.logic.governance import join
 from mnemon.logic.profiles import entity_of, head_of, title_of
 from mnemon.logic.rendering import Levels, language_of_claims, render, with_statistics
 from mnemon.logic.shelves import SHELVES, PolicyName
-from mnemon.logic.superseding import in_time, same_statement
+from mnemon.logic.superseding import by_arrival, in_time, same_statement
 from mnemon.logic.toolwork import added
 
 # How many repetitions of one statement a node keeps beside its first.
@@ -26,13 +26,15 @@ REPETITIONS_KEPT = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to happen at one address: claims that come, and ids of claims that go."""
+    """What is to happen at one address: claims that come, and ids of claims that go. `moved` ones were learnt
+    elsewhere, so that when they come here says nothing about them."""
 
     key: NodeKey
     principals: tuple[str, ...]
     title: str
     incoming: tuple[Claim, ...] = ()
     gone: frozenset[str] = frozenset()
+    moved: bool = False
 
 
 def claims_in(node: Node | None) -> list[Claim]:
@@ -70,11 +72,16 @@ _POLICIES: dict[PolicyName, Callable[[Change, Node | None, datetime], WritePlan]
 def _merged(change: Change, existing: Node | None, now: datetime, action: PlanAction) -> WritePlan:
     before = claims_in(existing)
     rows = {c.claim_id: c for c in before if c.claim_id not in change.gone}
+    fresh = [c for c in change.incoming if c.claim_id not in rows]
     rows |= {c.claim_id: c for c in change.incoming}
-    after = _bounded(in_time([c for c in rows.values() if c.alive(now)]))
+    if not change.moved:
+        rows |= {c.claim_id: c for c in by_arrival(fresh, before)}
+    # What is over stays until the sweep says so: a clock that is wrong for an hour must not empty a node.
+    after = _bounded(in_time([c for c in rows.values() if c.state is not ClaimState.EXPIRED]))
     ids = tuple(sorted({c.claim_id for c in change.incoming} | (change.gone & {c.claim_id for c in before})))
     told = _reason(change, before, after)
-    node = rendered(change.key, change.principals, change.title, after, now, existing) if after else None
+    shown = any(c.alive(now) for c in after)
+    node = rendered(change.key, change.principals, change.title, after, now, existing) if shown else None
     if node is None:
         action, told = (PlanAction.DELETE, told) if existing else (PlanAction.SKIP, "nothing to keep")
     elif existing is None:

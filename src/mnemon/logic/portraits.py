@@ -22,9 +22,10 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 def without_over(node: Node, now: datetime) -> Node | None:
     """A node without the lines whose time is over, which the next sweep takes away; None where none is left."""
-    if all(claim.alive(now) for claim in claims_in(node)):
+    over = frozenset(claim.claim_id for claim in claims_in(node) if not claim.alive(now))
+    if not over:
         return node
-    left = plan(Change(node.key, node.principals, node.metadata.get("title", "")), node, now).after
+    left = plan(Change(node.key, node.principals, node.metadata.get("title", ""), gone=over), node, now).after
     if left is None:
         return None
     return replace(left, version=node.version, created_at=node.created_at, updated_at=node.updated_at)

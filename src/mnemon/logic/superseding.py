@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy
+from mnemon.contracts.sessions import StoredTurn
+from mnemon.contracts.turns import parse_time
 from mnemon.logic.memo import remembered
 from mnemon.logic.polarity import negative
 from mnemon.logic.support import content_terms
@@ -16,6 +18,10 @@ from mnemon.logic.text import fold
 
 _JUDGED = (ClaimState.ACTIVE, ClaimState.SUPERSEDED, ClaimState.REPEATED)
 _STRENGTH = {level: n for n, level in enumerate(EvidenceLevel)}
+_APART = timedelta(microseconds=1)
+# Two who write at the same time may overtake each other by as long as a model takes; a clock that was set back by less
+# is not told from that.
+_OVERTAKEN = timedelta(minutes=10)
 
 
 class _Said(NamedTuple):
@@ -43,6 +49,35 @@ def same_matter(a: Claim, b: Claim) -> bool:
         return True
     mine, other = _said(a.statement), _said(b.statement)
     return mine.against != other.against and bool(mine.about) and mine.about == other.about
+
+
+def said_in_turn(turns: Sequence[StoredTurn]) -> dict[str, datetime]:
+    """When each turn of a session was said. What came in at one moment, or is dated alike, came one after the other
+    all the same: a microsecond apart."""
+    moments: dict[str, datetime] = {}
+    taken: dict[datetime, int] = defaultdict(int)
+    for stored in turns:
+        said = stored.turn.timestamp_iso
+        moment = parse_time(said) if said else stored.archived_at
+        moments[stored.turn.turn_id] = moment + taken[moment] * _APART
+        taken[moment] += 1
+    return moments
+
+
+def by_arrival(incoming: Sequence[Claim], before: Sequence[Claim]) -> list[Claim]:
+    """What comes in now, behind what came in before it. Where the clock went back in between, what is there was
+    learnt after what is new; of two whose times are those of the clock, the later one is then the one that came
+    later. Times that people gave stay as they are."""
+    there = [c for c in before if c.arrived]
+    out: list[Claim] = []
+    for claim in sorted(incoming, key=_when):
+        ahead = [c.valid_from for c in there if max(c.recorded_at, c.valid_from) > claim.recorded_at + _OVERTAKEN]
+        # One from before the clock went back is dated behind the moment it was learnt at.
+        if claim.arrived and claim.valid_from <= claim.recorded_at and ahead and max(ahead) >= claim.valid_from:
+            claim = claim.model_copy(update={"valid_from": max(ahead) + _APART})
+            there.append(claim)
+        out.append(claim)
+    return out
 
 
 def in_time(claims: Sequence[Claim]) -> list[Claim]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from importlib import resources
 from itertools import chain, takewhile
 
 import snowballstemmer
 
-from mnemon.logic.memo import also_forget
+from mnemon.logic.memo import also_forget, remembered
 
 _CJK = (
     "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -37,7 +35,6 @@ _CODE_POINT_BITS = 21
 _numbers: dict[str, int] = {}
 also_forget(_numbers.clear)
 _NUMBERS_KEPT = 500_000
-_own = threading.local()
 # Fewer letters than this begin too many words that have nothing to do with each other.
 _TELLING = 3
 
@@ -72,10 +69,8 @@ def _stemmed(folded: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """A stemmer of its own for each thread: it keeps the word it works on in itself."""
-    if not hasattr(_own, "stemmer"):
-        _own.stemmer = snowballstemmer.stemmer("english")
-    return str(_own.stemmer.stemWord(word))
+    """A stemmer of its own each time: it keeps the word it works on in itself, and threads would mix them up."""
+    return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
 def pair(first: int, second: int) -> int:
@@ -147,7 +142,7 @@ def _normalized(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     return "".join(out), begins, ends
 
 
-@lru_cache(maxsize=20_000)
+@remembered(20_000)
 def _stays_one(char: str) -> bool:
     """Is it one character in NFKC too, and none that could become one with what stands before it?"""
     plain = _nfkc(char)

@@ -6,14 +6,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
+from mnemon.contracts.entries import Entry
 from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, VersionConflict
-from mnemon.contracts.filters import In, Range, every
 from mnemon.contracts.memories import EntryOp, EntryPatch, EntryState, EntryVersion, Link, MemoryEntry, WriteReceipt
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Scope
-from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.admission import check_entries
 from mnemon.logic.memories import drafted, link_audience, own_audience, patched
 from mnemon.pipelines.entries import changes as log
@@ -21,7 +19,7 @@ from mnemon.pipelines.entries.changes import Change, Item, LinkChange
 from mnemon.pipelines.entries.following import Follower
 from mnemon.pipelines.entries.links import touching, weighed
 from mnemon.pipelines.entries.placing import Audience, Held, as_logged, placed
-from mnemon.pipelines.entries.projection import WRITTEN, line_of, row_of, wire
+from mnemon.pipelines.entries.projection import line_of, row_of, wire
 from mnemon.pipelines.entries.resolving import Resolver
 
 _TRIES = 20
@@ -105,21 +103,18 @@ class EntryWriter:
 
         return await self._commit(scope, plan)
 
-    async def sweep(self, tenant_id: str, before: datetime) -> int:
-        """Erase what was over by then; how many there were."""
+    async def erase_over(self, tenant_id: str, rows: Sequence[Entry]) -> None:
+        """Erase what is over for good."""
         scope = Scope.steward_of(tenant_id)
-        where = every(In("kind", WRITTEN), Range("expires_at", lte=epoch_ms(before)))
-        swept = 0
+        for start in range(0, len(rows), _PAGE):
+            part = rows[start : start + _PAGE]
 
-        async def plan() -> list[Change]:
-            logged = await as_logged(self.follower.archive, scope.tenant_id, page.entries)
-            held = {row.id: logged.get(row.id) or Held(row.principals, None, None) for row in page.entries}
-            return [line for key, entry in held.items() for line in await self._erasing(scope, key, entry, "expired")]
+            async def plan(part: Sequence[Entry] = part) -> list[Change]:
+                logged = await as_logged(self.follower.archive, scope.tenant_id, part)
+                held = {row.id: logged.get(row.id) or Held(row.principals, None, None) for row in part}
+                return [line for key, e in held.items() for line in await self._erasing(scope, key, e, "expired")]
 
-        while (page := await self.follower.index.scroll(scope, where, "oldest", _PAGE)).entries:
             await self._commit(scope, plan)
-            swept += len(page.entries)
-        return swept
 
     async def history(self, scope: Scope, id: str) -> tuple[EntryVersion, ...]:
         """Newest first."""

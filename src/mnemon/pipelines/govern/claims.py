@@ -13,7 +13,7 @@ from mnemon.contracts.errors import Conflict, InvalidArgument, NotFound, Version
 from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.governance import EvidenceLevel
 from mnemon.contracts.jobs import Job
-from mnemon.contracts.ports import Archive, Clock, Index, Queue
+from mnemon.contracts.ports import Archive, Index, Queue, Timekeeper
 from mnemon.contracts.results import ClaimPage
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
@@ -36,7 +36,7 @@ class ClaimKeeper:
     archive: Archive
     index: Index
     replicas: Replicas
-    clock: Clock
+    clock: Timekeeper
     queue: Queue
     worker: str
 
@@ -203,7 +203,7 @@ class ClaimKeeper:
 
     async def _refile(self, scope: Scope, change: Change, reason: str) -> bool:
         async def planned() -> WritePlan:
-            return plan(change, await node_at(self.archive, scope, change.key), self.clock.now())
+            return plan(change, await node_at(self.archive, scope, change.key), self.clock.over_by())
 
         made = await refile(self.archive, scope, change.key, planned, reason)
         if made.action is PlanAction.SKIP:

@@ -16,11 +16,12 @@ from mnemon.contracts.commits import PlanAction, WritePlan
 from mnemon.contracts.errors import Conflict
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.nodes import Shelf
-from mnemon.contracts.ports import Archive, Clock, Index
+from mnemon.contracts.ports import Archive, Index, Timekeeper
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus, StoredTurn
 from mnemon.contracts.turns import Turn
 from mnemon.logic import chats
+from mnemon.logic.governance import lives_begin
 from mnemon.logic.shelves import filed_key, node_key
 from mnemon.pipelines.ask import Asker, Rules
 from mnemon.pipelines.govern import quotas
@@ -43,7 +44,7 @@ class Historian:
     index: Index
     replicas: Replicas
     placer: Placer
-    clock: Clock
+    clock: Timekeeper
     quotas: Quotas
     rewrite_max_retry: int
     own_asker: Callable[[], Asker | None]
@@ -113,6 +114,7 @@ class Historian:
         made = chats.claims_of(
             record.key, record.principals, call, turns, rewrite.made, occasion, rewrite.maker, self.clock.now()
         )
+        made = lives_begin(made, self.clock.lives_from())
         found = [c.model_copy(update={"node_uri": node_key(c).uri}) if c.shelf is Shelf.PROFILE else c for c in made]
         self._warn(call, rewrite)
         if _is_one_too_many(call, there):
@@ -145,7 +147,7 @@ class Historian:
 
         async def planned() -> WritePlan:
             change = change_for(key, [claim], frozenset())
-            return await self.placer.plan(asker, scope, change, self.clock.now(), Placed())
+            return await self.placer.plan(asker, scope, change, self.clock.over_by(), Placed())
 
         made = await refile(self.archive, scope, key, planned, f"learnt in {event}")
         mine = {claim.claim_id}

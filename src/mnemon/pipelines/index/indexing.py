@@ -96,8 +96,11 @@ class Indexer:
         else:
             words += await self._said(claims)
         chunks, versions = await self._chunks(scope, nodes)
+        # Before the marker says that they are gone. What is indexed in one step is there with its marker or not at
+        # all; only where it took several, or there was no marker, can one be left that no marker names.
+        if indexed > BATCH or marker.seq == 0 or not set(marker.claim_ids) <= set(record.claim_ids):
+            await self._drop_lost_claims(scope, record)
         await self.index.upsert(scope, [*words, *chunks, marker_entry(record, end)])
-        await self._drop_lost_claims(scope, record)
         await self._look_again(scope, versions)
         return indexed
 
@@ -171,8 +174,7 @@ class Indexer:
 
     async def _drop_lost_claims(self, scope: Scope, record: SessionRecord) -> None:
         of_session = every(Eq("kind", CLAIM), Eq("uri", record.key.uri))
-        if await self.index.count(scope, of_session) > len(record.claim_ids):
-            await self.index.delete(scope, every(of_session, Not(In("id", record.claim_ids))))
+        await self.index.delete(scope, every(of_session, Not(In("id", record.claim_ids))))
 
     async def _drop_old_chunks(self, scope: Scope, key: NodeKey, version: int, chunks: Sequence[ChunkRecord]) -> None:
         if version != 1:

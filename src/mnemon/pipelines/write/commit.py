@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
@@ -25,15 +25,16 @@ from mnemon.contracts.commits import (
 from mnemon.contracts.drafts import Summary
 from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, NotFound, StorageFailed, VersionConflict
 from mnemon.contracts.nodes import Edge, Shelf
-from mnemon.contracts.ports import Archive, Clock
+from mnemon.contracts.ports import Archive, Timekeeper
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging, ValueTag
 from mnemon.logic.evidence import Conversation
-from mnemon.logic.governance import ARCHIVE_ONLY_TTL
+from mnemon.logic.governance import ARCHIVE_ONLY_TTL, lives_begin
 from mnemon.logic.rules.tools import STEP
 from mnemon.logic.shelves import filed_key, key_at
+from mnemon.logic.superseding import said_in_turn
 from mnemon.logic.tagging import archived_only, kept_turns
 from mnemon.logic.toolwork import ACCOUNT, account_turns, calls
 from mnemon.pipelines.ask import Asker
@@ -112,7 +113,7 @@ class Stretch:
 class Committer:
     archive: Archive
     placer: Placer
-    clock: Clock
+    clock: Timekeeper
     archive_config: ArchiveConfig
     pipeline_config: PipelineConfig
     commit_config: CommitConfig
@@ -259,7 +260,7 @@ class Committer:
             told = summary.summary if summary else ""
             claims = await self._extract(scope, record, stretch, conversation, judged, told, order, asker, now, out)
         with _phase("plan"):
-            placed = await self._place(scope, record, claims, order, asker, now, out)
+            placed = await self._place(scope, record, claims, order, asker, self.clock.over_by(), out)
             plans = [p for p in placed.plans if p.action is not PlanAction.SKIP]
             if begun:
                 plans += await self._left_by(scope, record.key, begun, plans)
@@ -335,7 +336,8 @@ class Committer:
             conversation=conversation,
             kept=kept_turns(judged.output),
             tags=judged.output.tags,
-            said_at={t.turn.turn_id: datetime.fromtimestamp(t.ts_ms / 1000, UTC) for t in stretch.turns},
+            said_at=said_in_turn(stretch.turns),
+            untimed=frozenset(t.turn.turn_id for t in stretch.turns if not t.turn.timestamp_iso),
             summary=summary,
             used_tools=order.used_tools,
             agent_id=order.agent_id,
@@ -354,8 +356,9 @@ class Committer:
         out.proposed = found.proposed
         out.unanswered = found.unanswered
         if wanted is not None and Shelf.PATTERNS not in wanted:
-            return found.claims
-        return [*found.claims, *await self._recurring(scope, sources, found.claims, now, out)]
+            return lives_begin(found.claims, self.clock.lives_from())
+        claims = [*found.claims, *await self._recurring(scope, sources, found.claims, now, out)]
+        return lives_begin(claims, self.clock.lives_from())
 
     async def _recurring(
         self, scope: Scope, sources: extracting.Sources, claims: Sequence[Claim], now: datetime, out: Outcome
@@ -461,7 +464,7 @@ class Committer:
         """`again` when somebody began it and was cut off: they may have told another session's file and not turned its
         page, and then nothing in the file would say so."""
         applier = Applier(self.archive, self.placer)
-        applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.now())
+        applied = await applier.apply(scope, record.key, commit, out.claims, self.clock.over_by())
         out.results, out.edges, out.failures = applied.results, applied.edges, applied.failures
         try:
             await self._settle(scope, record, commit, applied, out, again)

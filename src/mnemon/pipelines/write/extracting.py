@@ -55,6 +55,7 @@ class Sources:
     kept: frozenset[str]
     tags: tuple[ValueTag, ...]
     said_at: Mapping[str, datetime]
+    untimed: frozenset[str] = frozenset()
     summary: str = ""
     used_tools: tuple[dict[str, Any], ...] = ()
     agent_id: str = "default"
@@ -286,6 +287,7 @@ def _claim(
         valid_from=began(part, draft),
         valid_to=ended(draft),
         said_until=ended(draft),
+        arrived=not draft.valid_from and given.untimed.issuperset(s.turn_id for s in draft.spans),
         recorded_at=now,
         expires_at=life.expires_at(now),
         tool=draft.tool,

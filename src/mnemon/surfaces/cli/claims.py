@@ -178,11 +178,12 @@ def forget(
 
 @click.command()
 @click.option("--tenant", help="Only this tenant. Default: all.")
+@click.option("--trust-clock", is_flag=True, help="The clock is right, although it jumped.")
 @shared
-def sweep(tenant: str | None, place: Place) -> None:
+def sweep(tenant: str | None, trust_clock: bool, place: Place) -> None:
     """Take what is over out of sight, and away for good after its time of grace. The worker does this by itself."""
     with place.open() as memory:
-        result = memory.sweep(tenant)
+        result = memory.sweep(tenant, trust_clock=trust_clock)
     if place.as_json:
         print_json(result)
         return
@@ -191,3 +192,5 @@ def sweep(tenant: str | None, place: Place) -> None:
         f"taken away: {result.claims_removed} claims, {result.turns_removed} turns, {result.entries_removed} entries",
         highlight=False,
     )
+    if result.put_off:
+        console.print(f"put off: {result.put_off}", markup=False, highlight=False, soft_wrap=True)
