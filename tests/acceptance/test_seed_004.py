@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import json
 from collections.abc import Iterator
@@ -31,7 +32,15 @@ from mnemon.contracts.commits import (
     WriteResult,
 )
 from mnemon.contracts.entries import EmbeddingVector, Entry
-from mnemon.contracts.errors import CommitError, ModelFailed, NotFound, Unavailable, VersionConflict
+from mnemon.contracts.errors import (
+    CommitError,
+    InvalidArgument,
+    ModelFailed,
+    NotFound,
+    StorageFailed,
+    Unavailable,
+    VersionConflict,
+)
 from mnemon.contracts.filters import Eq
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.nodes import RELATION_TYPES, Edge, Node, NodeKey, NodeStat, NodeSummary, Shelf
@@ -238,7 +247,8 @@ def everything(*facts: Any, **more: Any) -> ScriptedLLM:
 
 
 def commit(memory: Memory, llm: Any, turns: Any = None, session: str = "s", **options: Any) -> CommitResult:
-    given = {name: options.pop(name) for name in ("used_contexts", "used_tools", "agent_id") if name in options}
+    ours = ("used_contexts", "used_tools", "agent_id", "trace_id")
+    given = {name: options.pop(name) for name in ours if name in options}
     return memory.commit_session(
         "acme", "lin", session, turns=turns or TALK, llm=llm, options=CommitOptions(**options), **given
     )
@@ -506,6 +516,209 @@ def test_11_4_a_skill_adds_up_what_was_counted_not_what_was_said(memory: Memory)
     assert (node.metadata["tool"]["call_count"], node.metadata["tool"]["success_count"]) == (2, 1)
 
 
+def trace(
+    *steps: tuple[str, bool, str], ask: str = "帮我修复登录测试失败的问题。", end: str = "已修复。"
+) -> dict[str, Any]:
+    """An agent at work: what was asked, a result for every (tool, ok, output), and what the agent said in the end."""
+    done: list[dict[str, Any]] = [{"type": "user_message", "text": ask}] if ask else []
+    for n, (name, ok, output) in enumerate(steps):
+        tool = {"name": name, "call_id": f"c{n}"}
+        done.append({"type": "tool_call", "tool": tool})
+        told = {**tool, "output": output, "ok": ok, "duration_ms": 100 + n}
+        done.append({"type": "tool_result", "tool": told, "usage": {"input_tokens": 4, "output_tokens": 6}})
+    done += [{"type": "assistant_message", "text": end}] if end else []
+    return {"schema": "agent_trace_v1", "steps": done}
+
+
+FIXING = (
+    ("grep", True, "src/login.py:12: def login"), ("pytest", False, "1 failed: test_login, 11 passed"),
+    ("edit", True, "edited src/login.py"), ("pytest", True, "12 passed, 0 failed"),
+)  # fmt: skip
+
+
+def work(memory: Memory, session: str, given: Any, llm: Any = "rules", **more: Any) -> CommitResult:
+    return memory.commit_session("acme", "lin", session, raw=given, input_format="agent_trace_v1", llm=llm, **more)
+
+
+def statistics(memory: Memory) -> dict[str, ToolStats]:
+    nodes = [memory.node("acme", "lin", n.uri) for n in memory.nodes("acme", "lin", "skills")]
+    return {n.metadata["title"]: ToolStats.model_validate(n.metadata["tool"]) for n in nodes}
+
+
+def test_11_4_tools_of_a_trace_are_counted_once_and_add_up_over_commits(memory: Memory) -> None:
+    for _ in range(2):  # the same call again counts nothing twice
+        work(memory, "s1", trace(*FIXING))
+    pytest_ = statistics(memory)["pytest"]
+    assert (pytest_.call_count, pytest_.success_count, pytest_.total_duration_ms, pytest_.total_tokens) == (
+        2,
+        1,
+        204,
+        20,
+    )
+    assert (pytest_.success_rate, pytest_.avg_duration_ms) == (0.5, 102.0)
+    assert pytest_.common_failures == "1 failed: test_login, 11 passed"
+    longer = trace(*FIXING)
+    longer["steps"] += trace(("pytest", True, "13 passed"), ("pytest", True, "14 passed"), ask="再跑两次。")["steps"]
+    work(memory, "s1", longer)  # the session goes on: what is new in it is added
+    work(memory, "s2", trace(*FIXING))
+    assert (statistics(memory)["pytest"].call_count, statistics(memory)["pytest"].success_count) == (6, 4)
+    (node,) = [memory.node("acme", "lin", n.uri) for n in memory.nodes("acme", "lin", "skills") if "pytest" in n.uri]
+    assert "6 calls, 4 went well (67%)" in node.content
+    assert "6 calls, 4 went well (67%)" in node.overview
+    memory.session_write(
+        "acme", "lin", "s1", raw=longer, input_format="agent_trace_v1", llm="rules", overwrite_existing=True
+    )
+    assert statistics(memory)["pytest"].call_count == 6
+    memory.forget("acme", "lin", session_id="s1")
+    assert (statistics(memory)["pytest"].call_count, statistics(memory)["pytest"].success_count) == (2, 1)
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("llm", ["rules", "model"])
+def test_11_4_used_tools_are_counted_with_and_without_a_model(memory: Memory, llm: str) -> None:
+    used = [
+        {"tool_name": "grep", "call_count": 3, "success_count": 2, "total_duration_ms": 120, "best_for": "查日志"},
+        {"name": "ls", "ok": True, "duration_ms": 5, "tokens": 7},
+        {"name": "ls", "status": "error", "error": "没有这个目录"},
+    ]
+    talk = [{"turn_id": f"t{n}", "role": "user", "text": text} for n, text in enumerate(["看看日志", "谢谢", "再见"])]
+    for session in ("a", "a", "b"):
+        models = {"rules": "rules", "model": model(script(tagging(), summary={"summary": "看看日志"}))}
+        result = commit(memory, models[llm], talk, session, used_tools=used)
+        assert result.status == "success"
+    assert statistics(memory) == {
+        "grep": ToolStats(
+            tool_name="grep", call_count=6, success_count=4, total_duration_ms=240, best_for="查日志"
+        ),
+        "ls": ToolStats(
+            tool_name="ls", call_count=4, success_count=2, total_duration_ms=10, total_tokens=14,
+            common_failures="没有这个目录",
+        ),
+    }  # fmt: skip
+    (proof,) = {s.text_exact for c in result.claims if c.routing_key == "grep" for s in c.spans}
+    assert json.loads(proof)["call_count"] == 3
+    assert memory.verify().notes == []
+    more = [*talk, {"turn_id": "t9", "role": "user", "text": "再看一次"}]
+    models = {"rules": "rules", "model": model(script(tagging(), summary={"summary": "看看日志"}))}
+    commit(memory, models[llm], more, "b", used_tools=used[:1])  # a later round of the same session
+    assert statistics(memory)["grep"].call_count == 9
+
+
+def test_11_4_a_trace_and_used_tools_are_two_accounts_of_the_same_calls(memory: Memory) -> None:
+    work(memory, "a", trace(*FIXING), used_tools=[{"name": "pytest", "calls": 2}, {"name": "grep", "call_count": 5}])
+    told = statistics(memory)
+    assert (told["pytest"].call_count, told["pytest"].success_count, told["pytest"].total_duration_ms) == (2, 1, 204)
+    assert (told["grep"].call_count, told["grep"].success_count, told["grep"].total_duration_ms) == (5, 5, 100)
+
+
+def test_11_4_with_a_model_a_tool_is_counted_by_the_program_and_described_by_the_model(memory: Memory) -> None:
+    failed = {"turn_id": "t5", "role": "tool", "text": "1 failed: test_login, 11 passed"}
+    ok = {"turn_id": "t9", "role": "tool", "text": "12 passed, 0 failed"}
+    guide = {"tool_name": "pytest", "call_count": 40, "best_for": "登录测试", "common_failures": "火星撞地球"}
+    drafts = [
+        fact(ok, "12 passed, 0 failed", "pytest 12 passed, 0 failed", "skills", routing_key="pytest", tool=guide),
+        fact(failed, "1 failed", "pytest 1 failed", "skills", routing_key="pytest", tool={"tool_name": "pytest"}),
+    ]
+    given = trace(*FIXING)
+    for step, name in zip(given["steps"][1:-1], "23456789", strict=True):
+        step["meta"] = {}
+        step["step_id"] = name
+    tags = tagging(tag({**ok, "turn_id": "t0009"}, "12 passed"), tag({**failed, "turn_id": "t0005"}, "1 failed"))
+    for draft, at in zip(drafts, ("t0009", "t0005"), strict=True):
+        draft["spans"][0]["turn_id"] = at
+    work(memory, "s", given, model(script(tags, *drafts, summary={"summary": "已修复。"})))
+    told = statistics(memory)["pytest"]
+    assert (told.call_count, told.success_count, told.total_duration_ms) == (2, 1, 204)
+    assert (told.best_for, told.common_failures) == ("登录测试", "")
+    assert set(statistics(memory)) == {"pytest", "grep", "edit"}
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({}, "used_tools[0].name"),
+        ({"name": "x", "call_count": "3"}, "used_tools[0].call_count"),
+        ({"name": "x", "call_count": 1, "success_count": 2}, "used_tools[0].success_count"),
+        ({"name": "x", "duration_ms": -1}, "used_tools[0].duration_ms"),
+    ],
+)
+def test_3_2_used_tools_that_cannot_be_counted_are_refused_before_anything_is_kept(
+    memory: Memory, record: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        commit(memory, "rules", used_tools=[record])
+    assert caught.value.field == field
+    assert memory.status().turns == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "cases"),
+    [
+        (
+            trace(*FIXING),
+            ["处理“帮我修复登录测试失败的问题”：grep → pytest（失败） → edit → pytest；最后得到：12 passed, 0 failed"],
+        ),
+        (
+            trace(("ls", True, "three files"), ("cat", True, "port = 8080"), ask="Which port is set?", end="8080."),
+            ["On “Which port is set?”: ls → cat; in the end: port = 8080"],
+        ),
+        (trace(("pytest", False, "1 failed"), ("edit", True, "edited a.py"), ("pytest", False, "1 failed")), []),
+        (trace(("pytest", False, "1 failed"), ("ls", True, "three files")), []),  # nobody shows that it was mended
+        (trace(("ls", True, "three files"), ("cat", True, "port = 8080"), end=""), []),  # nobody came back with it
+        (trace(("ls", True, "three files")), []),
+        (
+            trace(*FIXING[1:], ask="", end=""),
+            [
+                "On “1 failed: test_login, 11 passed”: pytest (failed) → edit → pytest; "
+                "in the end: 12 passed, 0 failed"
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_10_3_a_case_is_what_a_trace_proves_and_no_more(memory: Memory, given: Any, cases: list[str]) -> None:
+    found = [c for c in work(memory, "s", given).claims if c.shelf is Shelf.CASES]
+    assert [c.statement for c in found] == cases
+    for case in found:
+        assert {memory_role(memory, s.turn_id) for s in case.spans} >= {"tool"}
+        assert case.governance.evidence_level == "S2_tool_grounded"
+    assert memory.verify().ok
+
+
+def memory_role(memory: Memory, turn_id: str) -> str:
+    found = memory.bind("acme", "lin").messages_list(page_size=200).items
+    return next(m.role for m in found if m.meta["turn_id"] == turn_id)
+
+
+def test_10_3_steps_that_led_to_a_result_again_are_a_pattern_derived_from_its_cases(memory: Memory) -> None:
+    first = work(memory, "s1", trace(*FIXING))
+    assert not [c for c in first.claims if c.shelf is Shelf.PATTERNS]
+    second = work(memory, "s2", trace(*FIXING, ask="Fix the login, please.", end="Done."))
+    (pattern,) = [c for c in second.claims if c.shelf is Shelf.PATTERNS]
+    assert pattern.statement == "The steps grep → pytest → edit → pytest led to a result more than once"
+    cases = {c.node_uri for r in (first, second) for c in r.claims if c.shelf is Shelf.CASES}
+    edges = memory.relations("acme", "lin", pattern.node_uri, relation_type="derived_from")
+    assert {(e.from_uri, e.to_uri) for e in edges} == {(pattern.node_uri, case) for case in cases}
+    assert work(memory, "s2", trace(*FIXING, ask="Fix the login, please.", end="Done.")).claims == ()
+    memory.forget("acme", "lin", session_id="s1")
+    left = memory.relations("acme", "lin", pattern.node_uri, relation_type="derived_from")
+    assert [e.reason for e in left] == ["s2"]
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("topic", "slug"),
+    [("排障", "排障"), ("troubleshooting", "troubleshooting"), ("嫁给马可", "general"), ("2030 计划", "general"),
+     ("../../etc", "etc"), ("一二三四五六七八九十一二三", "general")],
+)  # fmt: skip
+def test_3_3_a_topic_word_of_the_models_own_is_kept_where_it_says_nothing(
+    memory: Memory, topic: str, slug: str
+) -> None:
+    words = "出问题时先看日志再看代码"
+    turns, llm = one_fact(1, words, words, "preferences", routing_key=topic)
+    (claim,) = commit(memory, llm, turns).claims
+    assert claim.node_uri == f"{URI}/memories/preferences/{slug}"
+
+
 TEA = ("I like green tea in the morning.", "User likes green tea in the morning", {"routing_key": "tea"})
 TEA_AGAIN = ("I like green tea in the evening.", "User likes green tea in the evening", {"routing_key": "evenings"})
 
@@ -632,6 +845,72 @@ def test_13_a_node_refers_to_those_it_names(memory: Memory, home: Path) -> None:
     assert [(e.event_type, e.payload) for e in result.outbox_events if e.event_type == "UPSERT_RELATION"] == [
         ("UPSERT_RELATION", {"to_uri": edge["to_uri"], "relation_type": "references"})
     ]
+
+
+def test_8_and_13_the_four_relation_types_are_made_shown_followed_and_removed(memory: Memory) -> None:
+    at = f"{URI}/memories"
+    happened = {**SHIPS, "subject": "Project Alpha", "entity_names": ["Anna"]}
+    commit(memory, everything(PROJECT, ANNA, happened, SPACES, WORKS))
+    (event,) = [n.uri for n in memory.nodes("acme", "lin", "events")]
+    alpha, anna = f"{at}/entities/project-alpha", f"{at}/entities/anna"
+    shown = {(e.from_uri, e.relation_type, e.to_uri) for e in memory.relations("acme", "lin", event)}
+    assert shown == {(event, "part_of", alpha), (event, "references", anna)}
+    tea = {"turn_id": "t", "role": "user", "text": "I like jasmine tea and I live in Paris."}
+    told = [
+        fact(tea, tea["text"], "User likes jasmine tea", "preferences", routing_key="tea"),
+        fact(tea, tea["text"], "User lives in Paris", "entities", routing_key="Paris"),
+    ]
+    commit(memory, model(script(tagging(tag(tea, "I like jasmine tea", "preference")), *told)), [tea], "tea")
+    (edge,) = memory.relations("acme", "lin", f"{at}/preferences/tea")
+    assert ({edge.from_uri, edge.to_uri}, edge.relation_type) == (
+        {f"{at}/preferences/tea", f"{at}/entities/paris"}, "related_to",
+    )  # fmt: skip
+    assert edge.reason == "tea#t"  # where the words stand, not what they are: an edge must not outlive them
+    found = work(memory, "t", trace(*FIXING)).claims
+    skills = {c.routing_key: c.node_uri for c in found if c.shelf is Shelf.SKILLS}
+    assert [(e.relation_type, e.to_uri) for e in memory.relations("acme", "lin", f"{at}/entities/edit")] == [
+        ("derived_from", skills["edit"])
+    ]
+    # made and followed by hand
+    assert (
+        memory.relate("acme", "lin", alpha, f"{at}/entities/paris", reason="同一项目上下文").reason == "同一项目上下文"
+    )
+    near = memory.relations("acme", "lin", f"{at}/preferences/tea", hops=3)
+    assert {alpha, anna, event} <= {e.to_uri for e in near} | {e.from_uri for e in near}
+    assert memory.relations("acme", "lin", anna, relation_type="part_of") == []
+    # a memory that moves keeps them, one that goes takes them along
+    memory.move_node("acme", "lin", alpha, "Alpha")
+    alpha = f"{at}/entities/alpha"
+    assert (event, "part_of", alpha) in {
+        (e.from_uri, e.relation_type, e.to_uri) for e in memory.relations("acme", "lin", alpha)
+    }
+    assert memory.unrelate("acme", "lin", alpha, f"{at}/entities/paris") == 1
+    (claim,) = [c for c in memory.claims("acme", "lin", shelf="entities", limit=100).items if c.node_uri == anna]
+    memory.reject("acme", "lin", claim.claim_id)
+    assert not [e for e in memory.relations("acme", "lin", event) if e.to_uri == anna]
+    assert not list_of_edges_to(memory, anna)
+    assert memory.verify().ok
+
+
+def list_of_edges_to(memory: Memory, uri: str) -> list[str]:
+    files = Path(memory.parts.home or ".").rglob(".relations.json")
+    return [str(f) for f in files if uri in f.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [({"to_uri": "nowhere"}, "uri"), ({"relation_type": "likes"}, "relation_type"), ({"weight": 2}, "weight")],
+)
+def test_8_a_relation_that_cannot_be_is_refused(memory: Memory, given: dict[str, Any], field: str) -> None:
+    commit(memory, everything(PROJECT, ANNA))
+    alpha, anna = (f"{URI}/memories/entities/{name}" for name in ("project-alpha", "anna"))
+    with pytest.raises(InvalidArgument) as caught:
+        memory.relate("acme", "lin", **{"uri": alpha, "to_uri": anna, **given})
+    assert caught.value.field == field
+    with pytest.raises(NotFound):
+        memory.relate("acme", "lin", alpha, f"{anna}-gone")
+    with pytest.raises(NotFound):
+        memory.relations("acme", "mei", alpha)
 
 
 # --- 14
@@ -817,6 +1096,125 @@ def test_15_3_a_node_that_cannot_be_written_is_partial_and_a_retry_completes(
     assert again.archive.summary == SAID["summary"]
     assert len(memory.claims("acme", "lin", limit=100).items) == 6
     assert memory.verify().notes == []
+
+
+def test_15_3_on_a_real_disk_too_a_memory_in_the_way_is_passed_over_and_named(memory: Memory, home: Path) -> None:
+    blocked = home / "tenants/acme/revisions/users/lin/preferences"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("not a folder")
+    result = commit(memory, everything())
+    assert (result.status, result.stats.nodes_created) == ("partial", 5)
+    (why,) = [d.why for d in result.degraded if d.what == "node"]
+    assert str(blocked) in why
+    assert "something that is no folder stands where a folder belongs: move it away" in why
+    blocked.unlink()
+    llm = ScriptedLLM()
+    again = commit(memory, llm)
+    assert (again.status, llm.asked, len(again.write_results)) == ("success", [], 6)
+    assert memory.verify().notes == []
+
+
+@pytest.mark.parametrize(("block", "phase"), [("memories", "plan"), ("sessions", "archive")])
+def test_15_3_what_the_disk_refuses_is_a_commit_error_with_the_file_and_the_cure(
+    memory: Memory, home: Path, block: str, phase: str
+) -> None:
+    (home / ME).mkdir(parents=True)
+    (home / ME / block).write_text("in the way")
+    with pytest.raises(CommitError) as caught:
+        commit(memory, everything())
+    assert (caught.value.phase, caught.value.partial_results) == (phase, ())
+    assert str(home / ME / block) in caught.value.message
+    assert "move it away" in caught.value.message
+    (home / ME / block).unlink()
+    assert commit(memory, everything()).status == "success"
+
+
+def test_15_3_a_full_disk_keeps_what_was_acknowledged_and_says_what_helps(
+    memory: Memory, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(memory, model(script(tagging(TAGS["tags"][0]), WORKS)), TALK[:1])
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def no_room(fd: int, data: bytes) -> None:
+        raise full
+
+    for module in ("durable", "chainlog"):
+        monkeypatch.setattr(f"mnemon.drivers.archive.fs.{module}.write_all", no_room)
+    with pytest.raises(StorageFailed) as caught:
+        memory.session_write("acme", "lin", "t", turns=TALK, llm="rules")
+    assert (caught.value.errno, caught.value.status, caught.value.exit_code) == ("ENOSPC", 503, 7)
+    assert str(home) in caught.value.message
+    assert "make room and call again" in caught.value.message
+    with pytest.raises(CommitError, match="the disk is full"):
+        commit(memory, everything(), session="t")
+    monkeypatch.undo()
+    assert len(memory.claims("acme", "lin").items) == 1
+    assert commit(memory, everything(more={MERGE: [ModelFailed("away")]}), session="t").status == "success"
+    assert memory.verify().ok
+
+
+def test_3_1_a_trace_id_is_carried_to_the_job_the_commit_record_and_the_result(memory: Memory, home: Path) -> None:
+    result = commit(memory, everything(), trace_id="trace-7")
+    assert result.debug["trace_id"] == "trace-7"
+    body = json.loads((home / ME / "sessions/s/archives/1/commit.json").read_text(encoding="utf-8"))
+    assert body["trace_id"] == "trace-7"
+    with pytest.raises(InvalidArgument, match="trace_id"):
+        commit(memory, "rules", trace_id="")
+
+
+def test_3_2_compressions_are_counted(memory: Memory) -> None:
+    counts = []
+    for n in (2, 4, 8):
+        turns = [{"turn_id": f"t{i}", "role": "user", "text": f"I like tea number {i}."} for i in range(n)]
+        archive = commit(memory, "rules", turns).archive
+        counts.append(archive.stats.compression_count if archive else 0)
+    assert counts == [0, 0, 1]  # only what is long enough is put in short
+    more = [{"turn_id": f"u{i}", "role": "user", "text": f"I like cake number {i}."} for i in range(3)]
+    archive = commit(memory, "rules", more).archive
+    assert archive is not None
+    assert archive.stats.compression_count == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "topics"),
+    [
+        (
+            ["我是一名后端工程师，在上海工作。", "assistant|恭喜！", "我喜欢喝绿茶。"],
+            "我是一名后端工程师，在上海工作。", {"后端工程师", "绿茶"},
+        ),
+        (
+            ["Hi", "I'm a nurse and I hate mornings.", "assistant|Nice!", "I like jasmine tea."],
+            "I'm a nurse and I hate mornings.", {"nurse", "jasmine tea"},
+        ),
+    ],
+)  # fmt: skip
+def test_9_without_a_model_the_summary_is_what_the_user_said_and_does_not_complain_of_itself(
+    memory: Memory, said: list[str], first: str, topics: set[str]
+) -> None:
+    turns = [
+        {"turn_id": f"t{n}", "role": role or "user", "text": text}
+        for n, (role, _, text) in enumerate(line.rpartition("|") for line in said)
+    ]
+    result = commit(memory, "rules", turns)
+    assert result.archive is not None
+    assert result.archive.summary.splitlines() == [first, said[-1]]
+    assert topics <= set(result.archive.key_topics)
+    assert not [d for d in result.degraded if d.what == "summary"]
+
+
+def test_001_every_fact_that_is_found_carries_its_governance(memory: Memory) -> None:
+    commit(memory, everything({**WORKS, "rationale": "我在北京做后端工程师"}))
+    hits = [h for h in memory.retrieval("后端工程师", "acme", "lin").hits if h.source == "fact_search"]
+    found = memory.search(query="后端工程师", tenant_id="acme", user_id="lin", filters={"memory_type": ["semantic"]})
+    for entry in (hits[0].entry, found.hits[0].entry):
+        told = entry.metadata
+        assert (told["tenant_id"], told["ttl_seconds"], told["requires_confirmation"]) == (
+            "acme",
+            told["ttl_seconds"],
+            False,
+        )
+        assert (told["importance_level"], told["rationale"]) == ("medium", "我在北京做后端工程师")
+        assert isinstance(told["ttl_seconds"], int)
 
 
 def test_15_3_when_no_node_can_be_written_it_has_failed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

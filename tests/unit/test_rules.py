@@ -17,6 +17,8 @@ from mnemon.contracts.tags import WriteAction
 from mnemon.contracts.turns import Attachment, Role, Turn
 from mnemon.logic import drafting, rules, tagging
 from mnemon.logic.evidence import Conversation
+from mnemon.logic.rules import tools
+from mnemon.logic.toolwork import calls, sums
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "rules"))
 
@@ -84,6 +86,7 @@ def statements(*lines: str, speaker: str = "") -> list[str]:
         ("I don't eat spicy food any more", ["User doesn't eat spicy food any more"]),
         ("I no longer work at Google.", ["User no longer works at Google"]),
         ("昨天我去看了牙医", ["用户2026-03-09去看了牙医"]),
+        ("昨天我们的项目 Alpha 发布了 2.0 版本", ["2026-03-09用户的项目 Alpha 发布了 2.0 版本"]),
         ("Three days ago I handed in my resignation.", ["User handed in their resignation on 2026-03-07"]),
         ("最近在减肥，晚上不吃主食", ["用户晚上不吃主食"]),
         ("My brother moved to the US last year.", ["User's brother moved to the US in 2025"]),
@@ -248,7 +251,8 @@ def test_a_tool_is_counted_over_the_turns_given() -> None:
         ),
         Turn(turn_id="d", role=Role.TOOL, text="nobody knows from where"),
     ]
-    found = rules.extract(frozenset({Shelf.SKILLS}), turns, (), {}).facts
+    shown = calls(turns)
+    found = tools.skills(shown, sums(shown, ()))
     assert [(d.statement, d.tool and (d.tool.call_count, d.tool.success_count)) for d in found] == [
         ("search succeeded and failed", (2, 1)),
         ("工具 weather 调用成功", (1, 1)),
@@ -265,7 +269,7 @@ def test_a_summary_is_made_of_sentences_that_were_said() -> None:
         "备份怎么做？",
     )
     summary = rules.summarise(turns)
-    assert summary.summary.splitlines() == ["帮我选个数据库。", "我们决定用PostgreSQL", "好的，已经记下。"]
+    assert summary.summary.splitlines() == ["帮我选个数据库。", "我们决定用PostgreSQL", "提醒我周五之前写迁移脚本。"]
     assert summary.key_decisions == ("我们决定用PostgreSQL",)
     assert summary.unresolved == ("提醒我周五之前写迁移脚本", "备份怎么做？")
     assert "postgresql" in summary.key_topics

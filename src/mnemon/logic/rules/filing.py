@@ -56,6 +56,12 @@ def routing_key(reading: Reading) -> str:
             return _object(reading)
 
 
+def said_topics(reading: Reading) -> tuple[str, ...]:
+    """What it is about in words that fell: names, else the thing spoken of."""
+    thing = _object(reading)
+    return entity_names(reading) or ((thing,) if thing != reading.pattern.name and len(thing) <= _LONGEST // 2 else ())
+
+
 def dedup_key(reading: Reading) -> str:
     """The slot in which only one claim can hold; the same for liking and disliking a thing. Empty where several can."""
     if reading.kind is Kind.RULE:

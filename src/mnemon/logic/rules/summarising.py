@@ -1,4 +1,5 @@
-"""A session in short, in its own sentences: what was asked, what was decided, how it ended, what is open."""
+"""A session in short, in its own sentences: what the user began with, what was decided, what they came to, what is
+open."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from mnemon.contracts.drafts import Summary
 from mnemon.contracts.governance import Kind
 from mnemon.contracts.turns import Role, Turn
 from mnemon.logic.clauses import sentences
-from mnemon.logic.rules.filing import routing_key
+from mnemon.logic.rules.filing import said_topics
 from mnemon.logic.rules.tagging import held
 
 _MOST = 8
@@ -17,16 +18,15 @@ _GREETING = 6
 
 
 def summarise(turns: Sequence[Turn]) -> Summary:
-    """Every sentence is verbatim, cut at a length; topics are the names things were filed under."""
+    """Every sentence is verbatim, cut at a length; topics are words that fell."""
     found = [(h.reading, h.turn.text[h.reading.start : h.reading.end]) for h in held(turns)]
     decisions = _few(words for reading, words in found if reading.pattern.subtype == "decision")
     tasks = [words for reading, words in found if reading.kind is Kind.TASK]
-    first = next((s for turn in turns if turn.role is Role.USER for s in _said(turn) if len(s) > _GREETING), "")
-    last = next((s for turn in reversed(turns) if turn.role is Role.ASSISTANT for s in _said(turn)), "")
-    told = _few([first, *decisions, last])
+    said = [s for turn in turns if turn.role is Role.USER for s in _said(turn) if len(s) > _GREETING]
+    told = _few([*said[:1], *(d for d in decisions if not any(d in s for s in (*said[:1], *said[-1:]))), *said[-1:]])
     return Summary(
         summary="\n".join(told),
-        key_topics=_few(routing_key(reading) for reading, _ in found),
+        key_topics=_few(topic for reading, _ in found for topic in said_topics(reading)),
         key_decisions=decisions,
         unresolved=_few([*tasks, *_unanswered(turns)]),
     )

@@ -57,7 +57,10 @@ def statement(reading: Reading, turn: Turn, speaker: str, said_at: datetime, of_
         to_x = _infinitive(parts.get("x") or parts.get("y") or "")
         text = reading.pattern.template.format(who=name, said=said, to_x=to_x, **{"before": "", "x": "", **parts})
     elif language == "zh":
-        text = _whose(reading, name) + _swapped(reading.prefix + reading.said, reading, name, of_you)
+        # 昨天我的车坏了: what is the speaker's stays theirs, the day goes before it.
+        owned = reading.said.lstrip().startswith("的")
+        before, after = (reading.prefix, reading.said) if owned else ("", reading.prefix + reading.said)
+        text = f"{before}{_whose(reading, name)}{_swapped(after, reading, name, of_you)}"
     else:
         text = _english(reading, name, of_you)
     text = _SPACES.sub(" ", text).strip(" ,，")

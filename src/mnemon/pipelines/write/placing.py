@@ -18,7 +18,7 @@ from mnemon.contracts.scope import Scope
 from mnemon.logic import relations
 from mnemon.logic.policies import Change, current_ids, plan, rendered
 from mnemon.logic.shelves import SHELVES, filed_key, key_at, node_key
-from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.ask import Asker, Rules
 from mnemon.pipelines.tasks import DEDUP, MERGE, DedupInput, MergeInput
 from mnemon.pipelines.write.refiling import node_at
 
@@ -118,7 +118,8 @@ class Placer:
         assert made.after is not None
         claims = made.claims_after
         holding = tuple(c for c in claims if c.holds(now))
-        fresh = tuple(c for c in change.incoming if c.holds(now))
+        # Counts are added up; there is nothing in them to be put into other words.
+        fresh = tuple(c for c in change.incoming if c.holds(now) and not (c.tool and c.provider == Rules().provider))
         if not holding or not fresh:
             return made
         given = MergeInput(existing, change.title, holding, fresh, now)
