@@ -155,7 +155,8 @@ class Neighbor:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`neighbors` are of the hits, by id; they are no hits themselves. `trace` has `timings_ms`, `counts`, `routes`."""
+    """`neighbors` are of the hits, by id; they are no hits themselves. `trace` has `timings_ms`, `counts`,
+    `routes`, and `degraded` where the index is behind."""
 
     hits: tuple[SearchHit, ...]
     neighbors: dict[str, tuple[Neighbor, ...]]

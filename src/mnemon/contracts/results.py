@@ -77,20 +77,31 @@ class MessageHit:
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
+    """`degraded` where the index is behind: what is not indexed yet is not listed."""
+
     items: tuple[Message, ...]
     next_cursor: str | None = None
+    degraded: tuple[Degraded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MessageHitPage:
     items: tuple[MessageHit, ...]
     next_cursor: str | None = None
+    degraded: tuple[Degraded, ...] = ()
+
+
+class MessageHits(tuple[MessageHit, ...]):
+    """Hits of a search by meaning, best first; `degraded` where the index is behind."""
+
+    degraded: tuple[Degraded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPage:
     items: tuple[Claim, ...]
     next_cursor: str | None = None
+    degraded: tuple[Degraded, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +213,4 @@ class Status:
     building: str | None = None
     warnings: tuple[str, ...] = ()
     historian: HistorianStatus | None = None
+    degraded: tuple[Degraded, ...] = ()

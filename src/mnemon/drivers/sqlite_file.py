@@ -92,6 +92,28 @@ def scrub(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def belongings(path: Path) -> list[Path]:
+    """A database's files: itself, and its log where one is open or was left by a crash."""
+    return [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
+
+
+def set_broken_aside(path: Path) -> Path:
+    """Out of the way, so that a new one can be begun: `index.db.broken-1`. Nobody else may have it open."""
+    number = 1
+    while (target := path.with_name(f"{path.name}.broken-{number}")).exists():
+        number += 1
+    for file in belongings(path):
+        if file.exists():
+            file.rename(target.with_name(target.name + file.name.removeprefix(path.name)))
+    return target
+
+
+def drop_broken(path: Path) -> None:
+    """A replica that was set aside is of no use once another holds what it held, and it holds everybody's words."""
+    for file in path.parent.glob(f"{path.name}.broken-*"):
+        file.unlink(missing_ok=True)
+
+
 def migrate(connection: sqlite3.Connection, path: Path, package: str) -> None:
     """Run the numbered schema files of a driver that this file has not seen yet, each in one transaction."""
     files = sorted(

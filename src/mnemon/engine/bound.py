@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
+from mnemon.contracts.results import Message, MessageHitPage, MessageHits, MessagePage
 from mnemon.contracts.scope import Scope
 from mnemon.engine.parts import Parts
 from mnemon.pipelines.messages import Filter, Moment
@@ -25,14 +27,19 @@ class AsyncBoundMemory:
         session_id: str | None = None,
     ) -> MessagePage:
         """Newest first; `since` counts, `until` does not."""
-        tools = self._open().messages
-        return await tools.messages_list(self.scope, since, until, role, page_size, cursor, session_id)
+        parts = self._open()
+        given = (since, until, role, page_size, cursor, session_id)
+        page, degraded = await parts.answered(self.scope, partial(parts.messages.messages_list, self.scope, *given))
+        return replace(page, degraded=degraded) if degraded else page
 
     async def lexical_search(
         self, query_text: str, filter: Filter | None = None, page_size: int = 20, cursor: str | None = None
     ) -> MessageHitPage:
         """Words, "phrases", AND, OR, -not; best first, with highlights."""
-        return await self._open().messages.lexical_search(self.scope, query_text, filter, page_size, cursor)
+        parts = self._open()
+        given = (query_text, filter, page_size, cursor)
+        page, degraded = await parts.answered(self.scope, partial(parts.messages.lexical_search, self.scope, *given))
+        return replace(page, degraded=degraded) if degraded else page
 
     async def semantic_search(
         self,
@@ -41,10 +48,14 @@ class AsyncBoundMemory:
         filter: Filter | None = None,
         top_k: int = 20,
         min_score: float | None = None,
-    ) -> tuple[MessageHit, ...]:
+    ) -> MessageHits:
         """By meaning, best first."""
-        tools = self._open().messages
-        return await tools.semantic_search(self.scope, query_text, query_embedding, filter, top_k, min_score)
+        parts = self._open()
+        given = (query_text, query_embedding, filter, top_k, min_score)
+        hits, degraded = await parts.answered(self.scope, partial(parts.messages.semantic_search, self.scope, *given))
+        found = MessageHits(hits)
+        found.degraded = degraded or getattr(hits, "degraded", ())
+        return found
 
     async def neighbors(self, message_id: str, before: int = 20, after: int = 0) -> tuple[Message, ...]:
         """A message and what was said around it, in order."""

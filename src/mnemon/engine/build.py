@@ -22,6 +22,7 @@ from mnemon.engine.config import Config, EmbedderConfig
 from mnemon.engine.models import LlmChoice, Models
 from mnemon.engine.parts import Parts
 from mnemon.engine.registry import driver
+from mnemon.engine.standing import Home, Standing
 from mnemon.logic.redaction import Redactor, default_patterns
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.entries.finding import EntrySearch
@@ -63,17 +64,19 @@ def build(
     clock: Clock | None,
     for_rebuild: bool,
 ) -> Parts:
-    home, temporary = _home(place)
+    folder, temporary = _home(place)
+    home = Home(folder)
     try:
         return _assemble(home, temporary, config, embedder, llm, clock or SystemClock(), for_rebuild)
     except BaseException:
+        home.close()
         if temporary is not None:
             temporary.cleanup()
         raise
 
 
 def _assemble(
-    home: Path,
+    home: Home,
     temporary: tempfile.TemporaryDirectory[str] | None,
     config: Config,
     embedder: EmbedderChoice | None,
@@ -82,17 +85,21 @@ def _assemble(
     for_rebuild: bool,
 ) -> Parts:
     grace = timedelta(seconds=config.governance.grace_seconds)
-    given, clock = clock, HomeClock(clock, home / "clock.json", grace)
+    given, clock = clock, HomeClock(clock, home.place("clock.json"), grace)
     alerts = _alerts(config.cognitive.alerts)
     made, warnings = _embedder(config.embedder, embedder, home)
     historian = config.cognitive.historian
     kept = {Shelf.PROFILE: historian.profile_revision_keep}
-    archive: Archive = driver("archive", "fs")(home, clock, revisions_kept=config.revisions_kept, kept_of=kept)
+    keeping = {"revisions_kept": config.revisions_kept, "kept_of": kept}
+    archive: Archive = driver("archive", "fs")(home.folder, clock, **keeping)
     index = _index(config, home, made, for_rebuild)
     queue = _queue(config, home, clock)
     indexer = Indexer(archive, index, made)
-    graph: Graph = driver("graph", "sqlite")(home / "graph.db")
+    graph = cast(Graph, home.open("graph.db", driver("graph", "sqlite")))
     replicas = Replicas(indexer, Grapher(archive, graph))
+    if home.read_only:
+        config = replace(config, background_worker=False)
+    standing = Standing(home, archive, replicas, config.background_worker and not for_rebuild)
     worker = worker_id()
     models = Models()
     models.choose(None, llm, config.llm)  # a mistake in the settings is told here, not at the first write
@@ -109,7 +116,7 @@ def _assemble(
         return parts.asker()
 
     parts = Parts(
-        home=home,
+        home=home.folder,
         config=config,
         clock=given,
         archive=archive,
@@ -143,6 +150,7 @@ def _assemble(
         llm=llm,
         warnings=warnings,
         temporary=temporary,
+        standing=standing,
     )
     return parts
 
@@ -160,24 +168,23 @@ def _home(place: str | Path) -> tuple[Path, tempfile.TemporaryDirectory[str] | N
     return home, None
 
 
-def _index(config: Config, home: Path, embedder: Embedder, for_rebuild: bool) -> Index:
+def _index(config: Config, home: Home, embedder: Embedder, for_rebuild: bool) -> Index:
     scheme, separator, _ = config.index_url.partition("://")
     if scheme == "sqlite" and not separator:
-        made: Index = driver("index", "sqlite")(
-            home / "index.db",
-            embedder.model,
-            embedder.dimension,
-            cache_bytes=config.index_cache_mb << 20,
-            any_model=for_rebuild,
-        )
-        return made
+        made = driver("index", "sqlite")
+
+        def make(path: Path) -> Index:
+            options = {"cache_bytes": config.index_cache_mb << 20, "any_model": for_rebuild}
+            return cast(Index, made(path, embedder.model, embedder.dimension, **options))
+
+        return cast(Index, home.open("index.db", make))
     return cast(
         Index, driver("index", scheme)(config.index_url, embedder.model, embedder.dimension, any_model=for_rebuild)
     )
 
 
-def _queue(config: Config, home: Path, clock: Clock) -> Queue:
-    places = {"fs": home / "queue", "sqlite": home / "queue.db"}
+def _queue(config: Config, home: Home, clock: Clock) -> Queue:
+    places = {"fs": home.place("queue"), "sqlite": home.place("queue.db")}
     if config.queue_url not in places:
         raise InvalidArgument(f"queue_url must be one of {', '.join(places)}", field="queue_url")
     kept = config.cognitive.historian.failed_jobs_kept
@@ -204,7 +211,7 @@ def redactor(config: Config) -> Redactor:
         raise InvalidArgument(f"{own}: {error}", field="redaction_patterns") from None
 
 
-def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path) -> tuple[Embedder, tuple[str, ...]]:
+def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Home) -> tuple[Embedder, tuple[str, ...]]:
     if choice is not None and not isinstance(choice, str | Mapping):
         return choice, ()
     if isinstance(choice, Mapping):
@@ -218,7 +225,7 @@ def _embedder(config: EmbedderConfig, choice: EmbedderChoice | None, home: Path)
     made, warnings = _make_embedder(config)
     if config.cache and made.semantic:  # what costs nothing to compute is not worth keeping
         purpose_matters = config.provider == "openai"
-        made = driver("embed", "cache")(made, home / "embeddings.db", purpose_matters=purpose_matters)
+        made = driver("embed", "cache")(made, home.place("embeddings.db"), purpose_matters=purpose_matters)
     return made, warnings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mnemon.contracts.errors import InvalidArgument
@@ -74,7 +75,10 @@ class AsyncEntries:
         follow = taken(GraphParams, graph_params or {}, "graph_params")
         parts = self._open()
         await parts.entries.bring_up(self.scope.tenant_id)
-        return await parts.entry_search.search(self.scope, query, topk, asked, follow if expand_graph else None)
+        following = follow if expand_graph else None
+        search = partial(parts.entry_search.search, self.scope, query, topk, asked, following)
+        found, degraded = await parts.answered(self.scope, search)
+        return replace(found, trace={**found.trace, "degraded": degraded}) if degraded else found
 
     async def update(self, id: str, patch: EntryPatch | Given, reason: str = "") -> WriteReceipt:
         """Change contents, metadata (None takes a key away), modality or `published` of an entry."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
@@ -170,7 +172,10 @@ class Knowledge(OpenMemory):
         if not 1 <= limit <= 500:
             raise InvalidArgument("limit must be between 1 and 500", field="limit")
         scope = reader(tenant_id, user_id, product_id, group_id, agent_id)
-        return await self._open().claims.listed(scope, state, kind, shelf, session_id, limit, cursor)
+        parts = self._open()
+        asked = partial(parts.claims.listed, scope, state, kind, shelf, session_id, limit, cursor)
+        page, degraded = await parts.answered(scope, asked)
+        return replace(page, degraded=degraded) if degraded else page
 
     async def pending(
         self,

@@ -86,6 +86,8 @@ class OpenMemory:
         """For whoever looks: reading takes up no work."""
         if self._closed:
             raise InvalidArgument("this memory is closed", field="memory")
+        if self._parts.standing is not None:
+            self._parts.standing.heal()
         return self._parts
 
     async def start_worker(self) -> None:
@@ -144,8 +146,12 @@ class OpenMemory:
                 await self._working
         await self._parts.models.close_all()
         parts = self._parts
+        if parts.standing is not None:
+            await parts.standing.stop()
         for part in (parts.alerts, parts.queue, parts.index, parts.graph, parts.embedder, parts.archive):
             await part.close()
+        if parts.standing is not None:
+            parts.standing.close()
         if self._parts.service is not None:
             await self._parts.service.close()
         if self._parts.temporary is not None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from mnemon.contracts.chats import EndCall
 from mnemon.contracts.errors import NotFound
 from mnemon.contracts.jobs import Job, JobKind
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Likeness, Queue
+from mnemon.contracts.reports import Degraded
+from mnemon.contracts.scope import Scope
 from mnemon.drivers.service import ServiceClient
 from mnemon.engine.config import Config
 from mnemon.engine.models import LlmChoice, Models, budget
+from mnemon.engine.standing import Standing
 from mnemon.logic.chats import mask_call
 from mnemon.logic.redaction import Redactor
 from mnemon.pipelines.ask import Asker
@@ -36,6 +41,8 @@ from mnemon.pipelines.recall.recalling import Recaller
 from mnemon.pipelines.replicas import Replicas
 from mnemon.pipelines.retrieval.retriever import Retriever
 from mnemon.pipelines.write.session import SessionWriter
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class Parts:
     llm: LlmChoice | None
     warnings: tuple[str, ...]
     temporary: tempfile.TemporaryDirectory[str] | None
+    standing: Standing | None = None
     service: ServiceClient | None = None
 
     def asker(self, choice: LlmChoice | None = None, model: str = "", max_tokens: int = 0) -> Asker | None:
@@ -84,6 +92,17 @@ class Parts:
             return None
         concurrency = self.config.pipeline.extraction_concurrency
         return Asker(chosen.model, budget(self.config.llm, max_tokens), chosen.byok, concurrency)
+
+    async def answered(self, scope: Scope, ask: Callable[[], Awaitable[T]]) -> tuple[T, tuple[Degraded, ...]]:
+        """An answer, and what it has to say of the replicas it rests on; a service says that itself."""
+        if self.standing is None:
+            return await ask(), ()
+        degraded = await self.standing.look(scope)
+        found = await ask()
+        if self.standing.changed:  # one turned out to be broken while it was asked
+            degraded = await self.standing.look(scope)
+            found = await ask()
+        return found, degraded
 
     def masked(self, call: EndCall) -> EndCall:
         """A bot's turn without what nobody should keep, where that is asked for: before it is written anywhere."""

@@ -102,7 +102,13 @@ class Recalling(OpenMemory):
                 field="llm",
             )
         strict = llm_policy == "require"
-        return partial(parts.recaller.recall, scope, question, settings, asker, loaded, strict=strict)
+        asked = partial(parts.recaller.recall, scope, question, settings, asker, loaded, strict=strict)
+
+        async def recall(**options: Any) -> RecallResult:
+            result, degraded = await parts.answered(scope, partial(asked, **options))
+            return result.model_copy(update={"degraded": (*degraded, *result.degraded)}) if degraded else result
+
+        return recall
 
 
 async def _told(recall: _Recall) -> AsyncGenerator[Round | RecallResult, None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from typing import Any, TypeVar, get_args
 
 from mnemon.contracts.errors import InvalidArgument, ModelNotConfigured
@@ -81,7 +82,11 @@ class Recollection(OpenMemory):
             answerer=self._lent(llm, llm_policy) if with_answer else None,
             strict=llm_policy == "require",
         )
-        return await parts.retriever.retrieve(strategy, request, extras)
+        asked = partial(parts.retriever.retrieve, strategy, request, extras)
+        result, degraded = await parts.answered(scope, asked)
+        if not degraded:
+            return result
+        return replace(result, debug=replace(result.debug, degraded=(*degraded, *result.debug.degraded)))
 
     def _lent(self, llm: LlmChoice | None, policy: LlmPolicy, model: str = "") -> Asker | None:
         """The model to ask; None where there is none, or only rules, which can neither answer nor compare."""

@@ -12,7 +12,7 @@ from mnemon.contracts.chats import HistorianStatus
 from mnemon.contracts.errors import NotFound, StorageFailed
 from mnemon.contracts.filters import EVERYTHING, Eq, every
 from mnemon.contracts.jobs import Job, JobKind, JobStatus, QueueStats
-from mnemon.contracts.reports import IndexBatchResult, VerifyReport
+from mnemon.contracts.reports import Degraded, IndexBatchResult, VerifyReport
 from mnemon.contracts.results import ExportResult, ImportResult, RebuildResult, RepairResult, Status
 from mnemon.contracts.scope import Owner, Scope, checked_id
 from mnemon.engine.addressing import one_of
@@ -60,6 +60,8 @@ class Upkeep(OpenMemory):
         result = await rebuilding.rebuild(parts.archive, parts.index, parts.embedder, parts.graph, progress, restart)
         for tenant in [t async for t in parts.archive.tenants()]:
             await rebuild_graph(parts.archive, parts.replicas.grapher, tenant)
+        if parts.standing is not None:
+            parts.standing.brought_up()
         return result
 
     async def export(
@@ -138,13 +140,22 @@ class Upkeep(OpenMemory):
         """What there is, of all tenants or of one, how it is found, and what waits."""
         parts = self._open()
         tenants = [t async for t in parts.archive.tenants()] if tenant_id is None else [tenant_id]
-        sessions = turns = 0
+        sessions = turns = damaged = 0
         for tenant in tenants:
             async for record in parts.archive.sessions(Scope.steward_of(tenant)):
                 sessions += 1
                 turns += record.turn_count
+                damaged += record.version == 0  # no page that was ever written has this version
+        degraded: dict[Degraded, None] = {}
+        for tenant in tenants:
+            _, found = await parts.answered(Scope.steward_of(tenant), parts.index.info)
+            degraded |= dict.fromkeys(found)
         info = await parts.index.info()
         queue = await parts.queue.stats()
+        doubt = filter(None, [parts.sweeper.clock.doubt()])
+        warnings = (*parts.warnings, *(parts.standing.news if parts.standing else ()), *doubt, *held_up(queue))
+        if damaged:
+            warnings = (*warnings, f"{damaged} sessions are damaged: `mnemon verify` names each, `mnemon repair` mends")
         return Status(
             home=str(parts.home),
             tenants=len(tenants),
@@ -159,8 +170,9 @@ class Upkeep(OpenMemory):
             semantic=parts.embedder.semantic,
             queue=queue,
             building=info.building,
-            warnings=(*parts.warnings, *filter(None, [parts.sweeper.clock.doubt()]), *held_up(queue)),
+            warnings=warnings,
             historian=await self._historian(tenant_id, tenants),
+            degraded=tuple(degraded),
         )
 
     def on_alert(self, hook: Hook) -> None:

@@ -19,6 +19,7 @@ from mnemon.pipelines.graph.projection import Grapher, session_uri
 from mnemon.pipelines.index.projection import CHUNK, CLAIM, MARKER, TURN, Marker, claim_of
 
 _PAGE = 1_000
+_NEWEST = 8
 
 
 async def index_differences(archive: Archive, index: Index, record: SessionRecord) -> list[Defect]:
@@ -46,6 +47,18 @@ async def index_differences(archive: Archive, index: Index, record: SessionRecor
         ("index_stale", sum(known[i] != claims[i] for i in known), "indexed claims differ"),
     ]
     return [Defect(key.uri, kind, f"{count} {what}") for kind, count, what in found if count]
+
+
+async def lagging(archive: Archive, index: Index, scope: Scope) -> str:
+    """Is the index behind with what this scope asks about? By the sessions whose pages were turned last: an index that
+    is missing, or older than the archive, has not got them. What it lacks in words; "" where it lacks nothing."""
+    steward, late = Scope.steward_of(scope.tenant_id), 0
+    async for owner in archive.owners(scope):
+        records = [r async for r in archive.sessions(steward, owner, _NEWEST) if r.status is SessionStatus.COMPLETED]
+        held = await index.get(steward, [marker_id(r.key) for r in records])
+        versions = {entry.id: Marker.of(entry).version for entry in held}
+        late += sum(versions.get(marker_id(r.key)) != r.version for r in records)
+    return f"the index does not hold {late} of the newest sessions as they are" if late else ""
 
 
 async def stale_sessions(archive: Archive, index: Index, tenant_id: str) -> AsyncIterator[SessionRecord]:

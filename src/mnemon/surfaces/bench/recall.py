@@ -101,7 +101,7 @@ def _baseline(memory: Memory, question: Question, system: str, limit: int) -> It
     bound = memory.bind(TENANT, question.owner)
     filter_: dict[str, Any] = {"time_range": {"until": question.before}} if question.before else {}
     if system == "dense":
-        hits = bound.semantic_search(question.text, filter=filter_, top_k=limit)
+        hits = tuple(bound.semantic_search(question.text, filter=filter_, top_k=limit))
     else:
         words = " ".join(run or word.casefold() for run, word in pieces(question.text))
         hits = bound.lexical_search(words, filter_, min(limit, _PAGE)).items if words else ()

@@ -105,8 +105,10 @@ class FsArchive:
     async def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
         return await asyncio.to_thread(self._turns.write_session, scope, record, expect)
 
-    def sessions(self, scope: Scope, owner: Owner | None = None) -> AsyncIterator[SessionRecord]:
-        return _each(self._turns.sessions(scope, owner))
+    def sessions(
+        self, scope: Scope, owner: Owner | None = None, newest: int | None = None
+    ) -> AsyncIterator[SessionRecord]:
+        return _each(self._turns.sessions(scope, owner, newest))
 
     def owners(self, scope: Scope) -> AsyncIterator[Owner]:
         return _each(self._owners(scope))

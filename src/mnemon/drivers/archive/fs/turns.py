@@ -67,6 +67,11 @@ def _owns(scope: Scope, key: SessionKey) -> bool:
     return scope.tenant_id == key.tenant_id and (scope.steward or key.owner.principal in scope.principals)
 
 
+def _turned_at(folder: Path) -> int:
+    """When a session's page was last written; 0 where there is none."""
+    return chainlog.stamp(str(folder / SESSION)).changed_ns
+
+
 def _no_session(key: SessionKey) -> NotFound:
     return NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
 
@@ -181,9 +186,12 @@ class TurnFiles:
             raise _no_session(key)
         return record
 
-    def sessions(self, scope: Scope, owner: Owner | None) -> Iterator[SessionRecord]:
+    def sessions(self, scope: Scope, owner: Owner | None, newest: int | None = None) -> Iterator[SessionRecord]:
         for whose in [owner] if owner else self._layout.owners(scope.tenant_id):
-            for name, folder in self._layout.session_folders(scope.tenant_id, whose).items():
+            folders = list(self._layout.session_folders(scope.tenant_id, whose).items())
+            if newest is not None:
+                folders = sorted(folders, key=lambda named: _turned_at(named[1]), reverse=True)[:newest]
+            for name, folder in folders:
                 key = SessionKey(scope.tenant_id, whose, name)
                 try:
                     record = self.load_record(folder)

@@ -19,7 +19,7 @@ from mnemon.drivers.graph.sqlite.asking import NUMBERED, compile_ask, shown
 from mnemon.drivers.graph.sqlite.audiences import LISTED, Sql, listed, visible, within
 from mnemon.drivers.graph.sqlite.rows import SELECT_EDGE, SELECT_ITEM, merged, merged_edge
 from mnemon.drivers.graph.sqlite.telling import Speech, Teller, speeches
-from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, scrub, transaction
+from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
 from mnemon.logic.admission import check_limit
 from mnemon.logic.graph.admission import check_sayings
 from mnemon.logic.graph.listing import Place, cursor_after, place_of
@@ -242,6 +242,7 @@ class SqliteGraph:
     def _purge(self) -> None:
         with self._reading, self._writing, clear_errors(self._path):
             scrub(self._writer)
+        drop_broken(self._path)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)

@@ -34,7 +34,7 @@ from mnemon.drivers.index.sqlite.rows import (
 from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
-from mnemon.drivers.sqlite_file import clear_errors, connect, migrate, scrub, transaction
+from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
 from mnemon.logic.admission import check_ask, check_entries, check_limit, refused
 from mnemon.logic.exact import direction
 from mnemon.logic.filtering import split_kinds
@@ -505,6 +505,7 @@ class SqliteIndex:
             empty = "NOT EXISTS (SELECT 1 FROM entry WHERE section = section.id)"
             self._writer.execute(f"DELETE FROM section WHERE {empty}")
             scrub(self._writer)
+        drop_broken(self._path)
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)

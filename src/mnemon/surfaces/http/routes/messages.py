@@ -9,6 +9,7 @@ from fastapi import Query as InQuery
 from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
+from mnemon.contracts.reports import Degraded
 from mnemon.contracts.results import Message, MessageHit, MessageHitPage, MessagePage
 from mnemon.surfaces.http.forms import Form, Items, ToolForm, ToolQuery
 from mnemon.surfaces.http.openapi import documented
@@ -77,6 +78,10 @@ class Semantic(ToolForm):
     min_score: float | None = None
 
 
+class ByMeaning(Items[MessageHit]):
+    degraded: list[Degraded] = Field(default=[], description="What the index does not hold yet, and why.")
+
+
 def _given(filter_: Filter | None) -> dict[str, Any] | None:
     return filter_.model_dump(exclude_none=True) if filter_ is not None else None
 
@@ -107,15 +112,15 @@ async def lexical(here: Here, asked: Lexical) -> Response:
 @router.post(
     "/semantic_search",
     summary="Find by meaning",
-    response_model=Items[MessageHit],
-    responses=documented({"items": [_HIT]}),
+    response_model=ByMeaning,
+    responses=documented({"items": [_HIT], "degraded": []}),
 )
 async def semantic(here: Here, asked: Semantic) -> Response:
     """What means the same, in either language, best first."""
     found = await here.messages.semantic_search(
         asked.query_text, asked.query_embedding, _given(asked.filter), asked.top_k, asked.min_score
     )
-    return answer({"items": found})
+    return answer({"items": found, "degraded": found.degraded})
 
 
 @router.get(
