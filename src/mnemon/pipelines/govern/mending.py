@@ -22,6 +22,7 @@ from mnemon.pipelines.govern.witnessing import witness
 from mnemon.pipelines.graph.replaying import replay
 from mnemon.pipelines.index.catchup import (
     index_differences,
+    is_marked,
     orphan_nodes,
     orphans,
     orphans_in_graph,
@@ -102,7 +103,7 @@ async def _mend_content(archive: Archive, replicas: Replicas, scope: Scope, reco
     index, grapher, uri = replicas.indexer.index, replicas.grapher, record.key.uri
     done: list[Repair] = []
     try:
-        if found := await index_differences(archive, index, record):
+        if await is_marked(index, record) and (found := await index_differences(archive, index, record)):
             extra = any(d.kind == "index_extra" for d in found)
             await index.delete(scope, Eq("uri", uri) if extra else every(Eq("kind", MARKER), Eq("uri", uri)))
             await replicas.index_session(record.key)

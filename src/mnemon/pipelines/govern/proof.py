@@ -65,7 +65,7 @@ async def _unlike(archive: Archive, index: Index, grapher: Grapher, record: Sess
     """What the replicas hold otherwise of one completed session. Where its files are damaged, that is told already."""
     try:
         found = await index_differences(archive, index, record)
-        if await grapher.is_behind(record) or await grapher.differs(record):
+        if await grapher.differs(record):
             found.append(Defect(record.key.uri, "graph_stale", "the graph does not tell it as it is"))
     except NotFound:  # forgotten meanwhile
         return []

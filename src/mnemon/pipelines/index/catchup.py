@@ -65,11 +65,14 @@ async def stale_sessions(archive: Archive, index: Index, tenant_id: str) -> Asyn
     """Completed sessions without a marker, or whose marker is behind or beside their page."""
     scope = Scope.steward_of(tenant_id)
     async for record in archive.sessions(scope):
-        if record.status is not SessionStatus.COMPLETED:
-            continue
-        held = [Marker.of(entry) for entry in await index.get(scope, [marker_id(record.key)])]
-        if held != [Marker.at(record, record.turn_count, record.chain_head)]:
+        if record.status is SessionStatus.COMPLETED and not await is_marked(index, record):
             yield record
+
+
+async def is_marked(index: Index, record: SessionRecord) -> bool:
+    """Is a session marked as indexed in the very version its page has?"""
+    held = await index.get(Scope.steward_of(record.tenant_id), [marker_id(record.key)])
+    return [Marker.of(entry) for entry in held] == [Marker.at(record, record.turn_count, record.chain_head)]
 
 
 async def stale_in_graph(archive: Archive, grapher: Grapher, tenant_id: str) -> AsyncIterator[SessionRecord]:

@@ -187,6 +187,8 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes] | Torn
                 offset += len(raw)
     except FileNotFoundError:
         return
+    except IsADirectoryError:
+        raise Corrupt(f"{path}: a folder in place of a file", where=str(path)) from None
 
 
 def place_after(path: Path, seq: int) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord
-from mnemon.contracts.errors import InvalidArgument
+from mnemon.contracts.errors import Corrupt, InvalidArgument
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.tags import Tagging
 from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sweep, sync_dir
@@ -135,6 +135,8 @@ def _bytes(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise Corrupt(f"{path}: a folder in place of a file", where=str(path)) from None
 
 
 @contextmanager

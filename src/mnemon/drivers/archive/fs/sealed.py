@@ -79,4 +79,6 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise Corrupt(f"{path}: a folder in place of a file", where=str(path)) from None
     return unseal(data, str(path))

@@ -204,6 +204,13 @@ class TurnFiles:
                 if record and scope.sees(record.principals):
                     yield record
 
+    @staticmethod
+    def _readable(path: Path) -> int:
+        try:
+            return sum(1 for _ in chainlog.readable_lines(path))
+        except (Corrupt, OSError):
+            return 0
+
     def _stand_in(self, key: SessionKey, damage: str) -> SessionRecord:
         """For a damaged page: that there is such a session, and why nothing more is known of it before repair."""
         now = self._clock.now()
@@ -214,7 +221,7 @@ class TurnFiles:
             session_id=key.session_id,
             principals=(key.owner.principal,),
             status=SessionStatus.FAILED,
-            turn_count=sum(1 for _ in chainlog.readable_lines(self._layout.session(key) / TURNS)),
+            turn_count=self._readable(self._layout.session(key) / TURNS),
             error_reason=f"damaged: {damage}; run `mnemon repair`",
             created_at=now,
             updated_at=now,

@@ -462,8 +462,8 @@ class FsQueue:
     def _stats(self) -> QueueStats:
         with self._moving():
             names = {status: names_in(self._dirs[status]) for status in JobStatus}
-            first = min(names[JobStatus.PENDING], default=None)
-            oldest = self._read_or_report(first, JobStatus.PENDING) if first else None
+            readable = (self._read_or_report(name, JobStatus.PENDING) for name in sorted(names[JobStatus.PENDING]))
+            oldest = next((job for job in readable if job is not None), None)
             waiting = self._known(set(names[JobStatus.PENDING]))
             return QueueStats(
                 pending=len(names[JobStatus.PENDING]),
