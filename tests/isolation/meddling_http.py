@@ -217,6 +217,7 @@ class Meddling:
 
         return {
             "forget turns": call("forget_turns", key, None, "no reason"),
+            "mask turns": call("mask_turns", key, {"t1": [(0, 3)]}),
             "erase the session": call("erase_session", key, "no reason"),
             "erase the owner": call("erase_owner", key.owner),
             "erase the tenant": call("erase_tenant"),

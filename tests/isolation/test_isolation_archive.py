@@ -158,6 +158,7 @@ class Examination:
                 "append": archive.append_turns(scope, key, [turn("new", "mine now")]),
                 "rewrite": archive.write_session(scope, record(CLOCK, key, principals), 0),
                 "forget": archive.forget_turns(scope, key, None, "no reason"),
+                "mask": archive.mask_turns(scope, key, {"t1": [(0, 3)]}),
                 "erase": archive.erase_session(scope, key, "no reason"),
                 "rewrite node": archive.write_node(scope, node(target.node, "mine", principals=principals)),
                 "level": archive.write_level(scope, target.node, "abstract", "mine now"),

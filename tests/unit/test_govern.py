@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import gc
 import json
+import sqlite3
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +14,18 @@ from typing import Any
 
 import pytest
 
-from mnemon import Config, Memory, errors
+from mnemon import Config, Memory, Scope, Span, errors
 from mnemon.contracts.claims import Claim
+from mnemon.contracts.nodes import Edge
+from mnemon.contracts.scope import Owner
+from mnemon.drivers import sqlite_file
 from mnemon.drivers.embed.cache import CachedEmbedder
 from mnemon.drivers.embed.hash import HashEmbedder
 from mnemon.engine.config import LlmConfig
+from mnemon.logic.masking import recut, still_rests
+from mnemon.logic.shelves import key_at
 from mnemon.pipelines.govern.quotas import Quotas
+from mnemon.pipelines.jobs import node_job
 from mnemon.testing.clock import FixedClock
 from mnemon.testing.scripted import ScriptedLLM
 
@@ -336,9 +344,11 @@ def test_a_forgotten_tenant_is_gone_and_no_other(memory: Memory, tmp_path: Path)
     assert memory.verify().ok
 
 
-def test_a_forgetting_that_was_cut_off_is_finished_by_the_worker(
-    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("comes_next", ["run_jobs", "repair", "forget", "open"])
+def test_a_forgetting_that_was_cut_off_is_finished_by_whoever_comes_next(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_next: str
 ) -> None:
+    home = tmp_path / "home"
     say(memory, "s1", SECRET)
 
     async def cut_off(*_: Any, **__: Any) -> Any:
@@ -348,12 +358,122 @@ def test_a_forgetting_that_was_cut_off_is_finished_by_the_worker(
         patched.setattr(type(memory.parts.archive), "erase_session", cut_off)
         with pytest.raises(KeyboardInterrupt):
             memory.forget("acme", "lin", session_id="s1")
-    assert everywhere(tmp_path / "home", "西门子")
-    (job,) = memory.jobs()
-    assert job.kind == "delete"
-    memory._loop.run(memory.parts.queue.release(job.job_id))
-    assert memory.run_jobs().succeeded == 1
-    assert everywhere(tmp_path / "home", "西门子") == []
+    assert everywhere(home, "西门子")
+    (promise,) = (home / "forgetting").iterdir()
+    assert not any(word in promise.read_text(encoding="utf-8") for word in ("西门子", "工号", "七四一八"))
+    assert "1 forgettings" in memory.status().warnings[-1]
+    match comes_next:
+        case "run_jobs" | "repair":
+            getattr(memory, comes_next)()
+        case "forget":
+            assert memory.forget("acme", "lin", session_id="s1").complete
+        case "open":
+            with Memory(home, llm="rules", embedder=HashEmbedder(), config=Config()) as other:
+                other.start_worker()
+                deadline = time.monotonic() + 30
+                while list((home / "forgetting").iterdir()) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+    assert everywhere(home, "西门子") == []
+    assert list((home / "forgetting").iterdir()) == []
+    assert not [w for w in memory.status().warnings if "forgetting" in w]
+    assert memory.verify().ok
+
+
+def test_a_receipt_comes_from_a_look_at_every_file_and_names_what_is_left(memory: Memory, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    say(memory, "s1", SECRET, "Thank you very much.")
+    say(memory, "s1", "Thank you very much.", user="wang")
+    copy = home / "tenants" / "acme" / "users" / "lin" / "抄本.txt"
+    copy.write_text(f"copied: {SECRET}\n", encoding="utf-8")
+    receipt = memory.forget("acme", "lin", session_id="s1")
+    assert (receipt.complete, receipt.left) == (False, ("tenants/acme/users/lin/抄本.txt",))
+    assert everywhere(home, "西门子") == [copy]
+    copy.unlink()
+    receipt = memory.forget("acme", "lin", session_id="s1")
+    assert receipt.complete
+    assert receipt.scanned["files"] > 10
+    assert receipt.scanned["pieces"] > receipt.scanned["said_elsewhere"] > 0, "somebody else said thank you too"
+
+
+def test_what_a_reader_holds_back_is_named_and_goes_when_he_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.1)
+    with Memory(tmp_path, llm="rules", embedder=HashEmbedder(), config=QUIET) as memory:
+        say(memory, "s1", SECRET)
+        reader = sqlite3.connect(tmp_path / "index.db", isolation_level=None)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM entry").fetchone()[0]
+        receipt = memory.forget("acme", "lin", session_id="s1")
+        assert not receipt.complete
+        assert set(receipt.left) <= {"index.db", "index.db-wal"}
+        reader.close()
+        assert memory.forget("acme", "lin", session_id="s1").complete
+        assert everywhere(tmp_path, "西门子") == []
+
+
+TALK = ("I love zanzibarxylophone soup. I live in Oslo, and I hate olives.", "我喜欢吃貔貅糕，我住在上海。")
+
+
+def test_one_claim_is_forgotten_without_its_neighbours(memory: Memory, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    say(memory, "s1", *TALK)
+    before = {c.claim_id: c for c in memory.claims("acme", "lin", state=None).items}
+    for part in ("zanzibarxylophone", "貔貅"):
+        claim = the_claim(memory, part)
+        receipt = memory.forget("acme", "lin", claim_id=claim.claim_id)
+        assert (receipt.complete, receipt.removed["claims"], receipt.removed["turns_masked"]) == (True, 1, 1)
+        assert everywhere(home, part) == []
+        assert [p for p in home.rglob("*") if part in p.name] == []
+        del before[claim.claim_id]
+        with pytest.raises(errors.NotFound):
+            memory.forget("acme", "lin", claim_id=claim.claim_id)
+    words = [m.content for m in memory.bind("acme", "lin").messages_list().items][::-1]
+    assert words == [f"{'█' * 29}. I live in Oslo, and I hate olives.", f"{'█' * 7}，我住在上海。"]
+
+    def the_rest() -> dict[str, Claim]:
+        return {c.claim_id: c for c in memory.claims("acme", "lin", state=None).items}
+
+    assert the_rest() == before, "with their quotes, word for word"
+    assert (memory.verify().defects, memory.verify().notes) == ([], [])
+    assert say(memory, "s1", *TALK, mode="append").counts["events_written"] == 0, "and it does not come back"
+    memory.rebuild()
+    assert the_rest() == before
+    assert [hit.message.content for hit in memory.bind("acme", "lin").lexical_search("olives").items] == words[:1]
+    assert everywhere(home, "zanzibarxylophone") == []
+
+
+def test_a_neighbour_stays_with_the_words_that_are_left_or_goes_with_those_it_rests_on(memory: Memory) -> None:
+    say(memory, "s1", TALK[0])
+    soup, oslo = the_claim(memory, "soup"), the_claim(memory, "Oslo")
+    text = TALK[0]
+    masks = {soup.spans[0].turn_id: [(soup.spans[0].start, soup.spans[0].end)]}
+    said = [soup.spans[0].text_exact]
+    whole = Span(turn_id=oslo.spans[0].turn_id, start=0, end=len(text), text_exact=text)
+    wide = oslo.model_copy(update={"spans": (whole,)})
+    assert still_rests(wide, masks, said)
+    (span,) = recut(wide, masks).spans
+    assert span.text_exact == f"{'█' * 29}. I live in Oslo, and I hate olives."
+    for statement in ("User lives on zanzibarxylophone", f"User said: {said[0]}", "用户住在挪威"):
+        assert not still_rests(wide.model_copy(update={"statement": statement}), masks, said)
+    assert still_rests(oslo, masks, said), "what does not touch the words is not asked"
+
+
+def test_a_forgotten_memory_is_named_by_nothing(memory: Memory, tmp_path: Path) -> None:
+    """Not by who said it again, an edge of another memory, another session's commit, or a job that waits."""
+    say(memory, "s1", TALK[0])
+    say(memory, "s2", "Did I say? I love zanzibarxylophone soup.")
+    loop, archive, owner = memory._loop, memory.parts.archive, Owner.user("lin")
+    uris = [n.uri for n in memory.nodes("acme", "lin")]
+    (soup,) = [uri for uri in uris if "zanzibarxylophone" in uri]
+    olives = key_at("acme", owner, next(uri for uri in uris if "olives" in uri))
+    scope = Scope.steward_of("acme")
+    loop.run(archive.upsert_edges(scope, olives, [Edge(olives.uri, soup, "related_to", "both are eaten")]))
+    loop.run(memory.parts.queue.put([node_job(key_at("acme", owner, soup))]))
+    receipt = memory.forget("acme", "lin", claim_id=the_claim(memory, "soup").claim_id)
+    assert receipt.complete
+    assert receipt.removed["edges"] == 1
+    assert everywhere(tmp_path / "home", "zanzibarxylophone") == []
     assert memory.verify().ok
 
 

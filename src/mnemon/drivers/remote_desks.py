@@ -241,6 +241,9 @@ class RemoteForgetter(RemoteDesk):
         """The service finishes its own."""
         return 0
 
+    async def unfinished(self) -> int:
+        return 0
+
     async def forget(self, tenant_id: str, target: Mapping[str, Any]) -> Any:
         of_group = target.get("owner_kind") == "groups"
         owner = {"X-Group-ID" if of_group else "X-User-ID": target["owner_id"]} if "owner_id" in target else {}

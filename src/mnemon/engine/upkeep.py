@@ -34,6 +34,11 @@ def _kinds(kind: JobKind | str | None) -> tuple[JobKind, ...] | None:
     return (JobKind(kind),)
 
 
+def _unforgotten(count: int) -> tuple[str, ...]:
+    told = f"{count} forgettings were cut off, or found something left; `mnemon repair` finishes them or says why not"
+    return (told,) if count else ()
+
+
 class Upkeep(OpenMemory):
     async def verify(self, tenant_id: str | None = None, check_index: bool = True) -> VerifyReport:
         """Prove every hash, chain and pointer, and compare index and graph with the words. Whatever is damaged is
@@ -154,6 +159,7 @@ class Upkeep(OpenMemory):
         queue = await parts.queue.stats()
         doubt = filter(None, [parts.sweeper.clock.doubt()])
         warnings = (*parts.warnings, *(parts.standing.news if parts.standing else ()), *doubt, *held_up(queue))
+        warnings = (*warnings, *_unforgotten(await parts.forgetter.unfinished()))
         if damaged:
             warnings = (*warnings, f"{damaged} sessions are damaged: `mnemon verify` names each, `mnemon repair` mends")
         return Status(

@@ -529,6 +529,7 @@ class ArchiveContract(ArchiveOpened):
             archive.append_turns(scope, KEY, [turn("t2")]),
             archive.append_turns(scope, KEY, [turn("t1", "guess")]),
             archive.forget_turns(scope, KEY, None, "not theirs"),
+            archive.mask_turns(scope, KEY, {"t1": [(0, 3)]}),
             archive.read_tags(scope, KEY),
             archive.write_tags(scope, KEY, []),
             archive.read_claims(scope, KEY),
@@ -667,6 +668,31 @@ class ArchiveContract(ArchiveOpened):
         with pytest.raises(NotFound):
             await archive.get_blob(ANN, shared)
         assert (await archive.verify(STEWARD)).defects == []
+
+    async def test_masked_words_are_gone_and_every_other_place_holds(self, archive: Archive, clock: FixedClock) -> None:
+        telling, other = [await archive.put_blob(ANN, text.encode()) for text in ("all of it: 我爱喝茶", "else")]
+        files = tuple(Attachment(type="file", sha256=s, ref=f"blob://{s}") for s in (telling, other))
+        said = turn("t2", text="我爱喝茶，住在上海 🙂", attachments=files, meta={"raw": ["我爱喝茶！"], "n": 1})
+        await archive.write_session(ANN, record(clock), 0)
+        before = (await archive.append_turns(ANN, KEY, [turn("t1"), said, turn("t3")])).appended
+        assert await archive.mask_turns(ANN, KEY, {"t2": [(0, 4)], "t9": [(0, 1)]}) == 1
+        assert await archive.mask_turns(ANN, KEY, {"t2": [(0, 4)]}) == 0, "once is enough"
+        after = await archive.read_turns(ANN, KEY)
+        assert after[1].turn == said.model_copy(
+            update={"text": "████，住在上海 🙂", "attachments": files[1:], "meta": {"raw": ["████！"], "n": 1}}
+        )
+        assert [(t.seq, t.archived_at, t.chain) for t in after] == [(t.seq, t.archived_at, t.chain) for t in before]
+        with pytest.raises(NotFound):
+            await archive.get_blob(ANN, telling)
+        assert await archive.mask_turns(ANN, KEY, {"t2": [(5, 9)]}) == 1, "more of the same turn"
+        sent_again = await archive.append_turns(ANN, KEY, [turn("t1"), said, turn("t4")])
+        assert ([t.turn.turn_id for t in sent_again.appended], sent_again.already_there) == (["t4"], 2)
+        text = (await archive.read_turns(ANN, KEY))[1].turn.text
+        assert text == "████，████ 🙂", "what was masked does not come back"
+        assert await archive.forget_turns(ANN, KEY, ["t2"], "the rest too") == 1
+        assert (await archive.verify(STEWARD)).defects == []
+        with pytest.raises(NotFound):
+            await archive.get_blob(ANN, other)
 
     # --- nodes
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord, NodeChange
 from mnemon.contracts.errors import Busy, Corrupt, MnemonError, NotFound
 from mnemon.contracts.filters import EVERYTHING, Eq, In, every
@@ -39,7 +38,7 @@ from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.govern.intending import Planner, claims_of, said_in_groups
 from mnemon.pipelines.graph.projection import origins_at
 from mnemon.pipelines.graph.replaying import outside_lines_of
-from mnemon.pipelines.index.projection import TURN, is_profile, profile_text
+from mnemon.pipelines.index.projection import CLAIM, TURN, is_profile, profile_text
 from mnemon.pipelines.jobs import about_node
 
 # How long to wait for jobs under way, and how often to look: a session is indexed in seconds.
@@ -93,6 +92,10 @@ class Forgetter:
                 for intent in await self.premises.promised():
                     await self._try(intent)
         return len(due)
+
+    async def unfinished(self) -> int:
+        """How many promises wait for somebody to keep them."""
+        return len(await self.premises.promised())
 
     async def _try(self, intent: Intent) -> None:
         """One that somebody else began: what keeps it from its end must not keep others waiting."""
@@ -157,11 +160,9 @@ class Forgetter:
 
     async def _claim(self, scope: Scope, intent: Intent, out: _Gone) -> None:
         """A claim and its words; what stands beside them in the same turns stays, with its quotes as they read now."""
-        keys = [intent.session(session_id) for session_id in intent.claims]
-        there = {key: await claims_of(self.archive, scope, key) for key in keys}
-        gone = {claim_id for ids in intent.claims.values() for claim_id in ids}
-        await self._take_out(scope, intent, [c for cs in there.values() for c in cs if c.claim_id in gone], gone, out)
-        for key in keys:
+        gone = {intent.session(session_id): set(ids) for session_id, ids in intent.claims.items()}
+        await self._take_out(scope, intent, gone, out)
+        for key in gone:
             masks = intent.masks.get(key.session_id, {})
             await self._mask(scope, intent, key, masks, out)
             turns = {*intent.turns.get(key.session_id, ()), *masks}
@@ -178,7 +179,7 @@ class Forgetter:
         changed = [after for c in claims if (after := recut(c, masks)) is not c]
         if changed:
             await self.keeper.put(scope, changed, "some of the words it cites were forgotten")
-            await self._scrub(scope, intent, {c.claim_id for c in changed})
+            await self._scrub(scope, intent, key.owner, {c.claim_id for c in changed})
         nodes = {c.node_uri for c in claims if c.node_uri and any(touches(span, masks) for span in c.spans)}
         await self._forget_versions(scope, [key_at(scope.tenant_id, key.owner, uri) for uri in sorted(nodes)], out)
         await self._untag(scope, key, masks)
@@ -201,7 +202,7 @@ class Forgetter:
         key = intent.session(intent.target["session_id"])
         claims = await claims_of(self.archive, scope, key)
         gone = {*intent.claims.get(key.session_id, ()), *(c.claim_id for c in claims)}
-        await self._take_out(scope, intent, claims, gone, out)
+        await self._take_out(scope, intent, {key: gone}, out)
         await self._unroll(scope, key, None, out)
         await self._uncache(await self._texts_of(scope, key), out)
         with suppress(NotFound):
@@ -211,7 +212,7 @@ class Forgetter:
         if owner.kind is OwnerKind.USERS:
             async for key, claims, turns in said_in_groups(self.archive, scope, owner.id):
                 here = intent.model_copy(update={"nodes": tuple(dict.fromkeys(c.node_uri for c in claims))})
-                await self._take_out(scope, here, claims, {c.claim_id for c in claims}, out, key.owner)
+                await self._take_out(scope, here, {key: {c.claim_id for c in claims}}, out)
                 await self._unroll(scope, key, turns, out)
                 await self._words(scope, key, turns, out)
                 await self.keeper.replicas.project(key, anew=True)
@@ -231,31 +232,27 @@ class Forgetter:
 
     # --- pieces
 
-    async def _take_out(
-        self,
-        scope: Scope,
-        intent: Intent,
-        claims: Sequence[Claim],
-        gone: set[str],
-        out: _Gone,
-        owner: Owner | None = None,
-    ) -> None:
-        """Claims out of nodes, of earlier versions of nodes, and of every record of a commit that shows them. They
-        leave their sessions last: whoever takes this up after a crash still knows what has to go."""
-        whose = owner or intent.owner
-        assert whose is not None
+    async def _take_out(self, scope: Scope, intent: Intent, gone: dict[SessionKey, set[str]], out: _Gone) -> None:
+        """Claims of one owner out of nodes, of earlier versions of nodes, and of every record of a commit that shows
+        them. They leave their sessions last: whoever takes this up after a crash still knows what has to go."""
+        claims = [
+            c for key, ids in gone.items() for c in await claims_of(self.archive, scope, key) if c.claim_id in ids
+        ]
         out.counts["claims"] += len(claims)
-        uris = dict.fromkeys([*intent.nodes, *(c.node_uri for c in claims)])
-        nodes = [key_at(scope.tenant_id, whose, uri) for uri in uris if uri]
-        texts = [c.statement for c in claims]
-        for key in nodes:
-            texts += await self._node_texts(scope, key)
-        await self._uncache(texts, out)
-        await self.keeper.take_from_nodes(scope, claims)
-        vanished = await self._forget_versions(scope, nodes, out)
-        await self._cut_edges(scope, vanished, intent, out)
-        await self._scrub(scope, intent, gone, vanished, whose)
-        await self.keeper.take_from_sessions(scope, claims)
+        for owner in {key.owner for key in gone}:
+            uris = dict.fromkeys([*intent.nodes, *(c.node_uri for c in claims)])
+            nodes = [key_at(scope.tenant_id, owner, uri) for uri in uris if uri]
+            texts = [c.statement for c in claims]
+            for node in nodes:
+                texts += await self._node_texts(scope, node)
+            await self._uncache(texts, out)
+            await self.keeper.take_from_nodes(scope, claims)
+            vanished = await self._forget_versions(scope, nodes, out)
+            await self._cut_edges(scope, vanished, intent, out)
+            await self._scrub(scope, intent, owner, {i for ids in gone.values() for i in ids}, vanished)
+        for key, ids in gone.items():
+            with suppress(NotFound):
+                await self.keeper.settle(scope, key, gone=ids)
 
     async def _forget_versions(self, scope: Scope, nodes: Sequence[NodeKey], out: _Gone) -> set[str]:
         """Earlier versions of memories. Of those that are not there any more, whatever a crash has left; which ones."""
@@ -300,17 +297,12 @@ class Forgetter:
                 out.counts["revisions"] += await self.archive.erase_revisions(scope, node)
 
     async def _scrub(
-        self,
-        scope: Scope,
-        intent: Intent,
-        gone: set[str],
-        vanished: Collection[str] = (),
-        owner: Owner | None = None,
+        self, scope: Scope, intent: Intent, owner: Owner, gone: set[str], vanished: Collection[str] = ()
     ) -> None:
         """What commits showed of a node that held one of these claims is no longer shown; memories that are no more
         are not named."""
         matcher = _matcher(intent)
-        for record in [r async for r in self.archive.sessions(scope, owner or intent.owner)]:
+        for record in [r async for r in self.archive.sessions(scope, owner)]:
             for commit in await self.archive.read_commits(scope, record.key):
                 cleaned = _scrubbed(commit, gone, vanished, matcher)
                 if cleaned != commit:
@@ -378,6 +370,8 @@ class Forgetter:
             theirs = scope.narrowed("any", [intent.owner.principal])
             out.counts["index_rows"] += await self.index.delete(theirs, EVERYTHING)
             out.counts["graph_rows"] += await self._graph.erase(theirs)
+        if claims := tuple(i for ids in intent.claims.values() for i in ids):
+            out.counts["index_rows"] += await self.index.delete(scope, every(Eq("kind", CLAIM), In("id", claims)))
         if gone := {*intent.sessions, *intent.nodes} - {*alive}:
             out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(sorted(gone))))
         if told := [origin for uri in intent.sessions for origin in origins_at(uri)]:

@@ -377,8 +377,7 @@ class TurnFiles:
         return self._rewrite(key, buried)
 
     def mask(self, scope: Scope, key: SessionKey, masks: Mapping[str, Sequence[tuple[int, int]]]) -> int:
-        self.visible_record(scope, key)
-        with self._held(key):
+        with self.writing(scope, key):
             return self._rewrite(key, lambda line, turn: self._masked(key.tenant_id, line, turn, masks))[0]
 
     def _masked(
