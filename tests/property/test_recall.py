@@ -44,6 +44,19 @@ Anna loves jazz.|She hates jazz now.|I like jazz.|Maybe Anna likes jazz.|🎷 An
     "What did I say in January?": """
 I planted tomatoes.|我种了番茄。|Sure.""",
 }
+# Everyday talk in which a matter can be told in every way there is, and questions that some of it only touches.
+THINGS = (("仓鼠", "hamsters"), ("狗", "dogs"), ("猫", "cats"), ("自行车", "bikes"), ("兄弟", "brothers"))
+ASKING = (
+    "我的{0}叫什么？|我有几{1}{0}？|我的{0}在哪里？|我还有{0}吗？",
+    "How many {0} do I have?|Do I have {0}?|Where are my {0}?",
+)
+TELLING = (
+    "我的{0}叫豆豆。|我有三{1}{0}。|{0}昨晚跑了|我没有{0}|我以前有{0}|我好像有两{1}{0}|要是我有{0}就好了|我妈妈有{0}|"
+    "{0}叫什么来着？|帮我给{0}取个名字|想养{0}|开玩笑的|打错了，是五{1}|你有{0}吧？|对",
+    "I have two {0}.|My {0} are loud.|I used to have three {0}.|I don't have {0} any more.|Maybe I have {0}.|Yes.|"
+    "I wish I had five {0}.|My sister has {0}.|Do I have {0}?|Write about my two {0}.|just kidding|"
+    "Sorry, I meant four.|You have six {0}, right?",
+)
 SAID = {question: tuple(told.strip().replace("\n", "|").split("|")) for question, told in TOPICS.items()}
 SAYINGS = tuple(saying for told in SAID.values() for saying in told)
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.text(
@@ -73,6 +86,10 @@ asked = st.sampled_from(sorted(TOPICS)).flatmap(lambda question: st.tuples(st.ju
 
 def _at(days: int) -> str:
     return (NOW - timedelta(days=days * 3, minutes=days)).isoformat().replace("+00:00", "Z")
+
+
+def _talk(*texts: str) -> tuple[Message, ...]:
+    return tuple(Message(f"m{n}", _at(9 - n), "user", text, "s", "", {"seq": n}) for n, text in enumerate(texts))
 
 
 def shown(talk: tuple[Message, ...], call: Call) -> Seen:
@@ -112,6 +129,34 @@ def test_whatever_is_asked_it_ends_with_an_answer(question: str, talk: tuple[Mes
     assert made.answer
     assert made.limits.calls == len(made.trace)
     assert made.limits.messages_considered <= len(talk)
+
+
+@st.composite
+def everyday(draw: st.DrawFn) -> Asked:
+    """A question of every day, and a handful of messages that bear on it, each in some way or other."""
+    language = draw(st.integers(0, 1))
+    thing = draw(st.sampled_from(THINGS))[language]
+    question = draw(st.sampled_from(ASKING[language].split("|")))
+    ways = st.sampled_from(TELLING[language].split("|"))
+    rows = draw(st.lists(st.tuples(ways, st.integers(0, 6)), min_size=2, max_size=7))
+    told = [
+        (text.format(thing, "只"), days, "assistant" if text[:3] in ("You", "你有{") else "user") for text, days in rows
+    ]
+    return question.format(thing, "只"), tuple(
+        Message(f"m{n}", _at(days), role, text, f"s{days % 2}", "", {"seq": n})
+        for n, (text, days, role) in enumerate(told)
+    )
+
+
+@settings(TRIES, max_examples=120)
+@given(everyday())
+@example(("我的仓鼠叫什么？", _talk("我的仓鼠叫豆豆。", "我没有仓鼠", "仓鼠昨晚跑了")))
+@example(("How many dogs do I have?", _talk("I have two dogs.", "I don't have dogs any more.", "My dogs are loud.")))
+def test_an_everyday_question_is_answered_whatever_bears_on_it(about: Asked) -> None:
+    question, talk = about
+    made = recalled(question, lambda call: shown(talk, call))
+    assert made.answer
+    assert {row.message_id for row in made.evidence} <= {message.message_id for message in talk}
 
 
 @TRIES

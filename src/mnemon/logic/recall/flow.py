@@ -12,11 +12,12 @@ from mnemon.logic.recall.asking import understood
 from mnemon.logic.recall.hypotheses import hypotheses
 from mnemon.logic.recall.moves import Case, Step, next_move
 from mnemon.logic.recall.synthesis import answer, chosen, evidence, view
-from mnemon.logic.recall.tables import load
+from mnemon.logic.recall.tables import load, standings
 
 Flow = Generator[Call, Seen, Recollection]
 
 _TELLING = load("telling")
+_STANDINGS = standings()
 
 
 def recall_flow(question: str, settings: RecallSettings, now: datetime) -> Flow:
@@ -90,13 +91,13 @@ def _stop(case: Case) -> str:
 
 def _reflection(case: Case, step: Step) -> list[str]:
     """What this round means: relevance, context, repetition, conflict (003 §4.4)."""
-    words, standings = (_TELLING[part][case.asked.language] for part in ("reflection", "standing"))
+    words, why_not = _TELLING["reflection"][case.asked.language], _STANDINGS[case.asked.language]
     if step.seen.error:
         return [words["error"].format(step.seen.error)]
     found = len(step.seen.messages)
     said = [words["relevance"].format(found, step.fits) if step.fits else words["none"]]
     if step.rejected:
-        names = (standings.get(fit.saying.standing, standings["other"]) for fit in step.rejected)
+        names = (why_not[fit.saying.standing] for fit in step.rejected)
         said.append(words["rejected"].format(len(step.rejected), ", ".join(dict.fromkeys(names))))
     if step.fits and step.move.call.tool != "neighbors":
         said.append(words["context"])

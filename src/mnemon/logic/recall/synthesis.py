@@ -15,11 +15,12 @@ from mnemon.logic.recall.adjudicating import Finding
 from mnemon.logic.recall.fit import Fit
 from mnemon.logic.recall.meaning import OF_ONESELF, bids
 from mnemon.logic.recall.moves import Case
-from mnemon.logic.recall.saying import Saying
-from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load
+from mnemon.logic.recall.saying import EARNEST, Saying
+from mnemon.logic.recall.tables import HABITS, LASTING, STANDS, load, standings
 from mnemon.logic.rules.tables import BOOKS
 
 _TELLING = load("telling")
+_STANDINGS = standings()
 _MOST_ITEMS = 8
 _MOST_SUPPORT = 3
 _MOST_OF = {"project": 2, "promise": 1}
@@ -120,13 +121,13 @@ def _ids(fits: Iterable[Fit]) -> tuple[str, ...]:
 
 def _note(case: Case, finding: Finding) -> str:
     language = case.asked.language
-    notes, standings = _TELLING["note"][language], _TELLING["standing"][language]
+    notes = _TELLING["note"][language]
     if finding.reason == "unclear":
         if finding.lead.saying.standing == "over":
             return str(notes["past"])
         return str(notes["unclear_both"] if finding.against else notes["unclear"])
     if finding.reason == "context":
-        why = dict.fromkeys(standings[fit.saying.standing] for fit in finding.against)
+        why = dict.fromkeys(_STANDINGS[language][fit.saying.standing] for fit in finding.against)
         return str(notes["context"]).format("、".join(why) if language == "zh" else ", ".join(why))
     return str(notes[finding.reason]) if finding.reason else ""
 
@@ -206,7 +207,7 @@ def _cut(case: Case, fit: Fit, why: str) -> Evidence:
         start, end = said.sentence
     if end - start > longest:
         start, end = said.start, min(said.end, said.start + longest)
-    standing = _TELLING["standing"][case.asked.language].get(said.standing, "")
+    standing = "" if said.standing in (*EARNEST, "request") else _STANDINGS[case.asked.language][said.standing]
     return Evidence(
         message_id=message.message_id,
         session_id=message.session_id,

@@ -6,15 +6,22 @@ import re
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
 
 from mnemon.contracts.claims import Language
 from mnemon.contracts.recall import Shelf, ToolName
+from mnemon.logic.recall.saying import Standing
 
 
 def load(name: str) -> dict[str, Any]:
     text = resources.files("mnemon.logic").joinpath(f"data/recall_{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
+
+
+def standings() -> dict[Language, dict[Standing, str]]:
+    """Why a clause of each standing does not count, in words. A table that leaves one out is not read at all."""
+    told, names = load("telling")["standing"], get_args(Standing)
+    return {language: {name: str(told[language][name]) for name in names} for language in get_args(Language)}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

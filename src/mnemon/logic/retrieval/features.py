@@ -39,6 +39,7 @@ _CHEAP = (
     "in_period",
     "recent",
     "by_user",
+    "tagged",
 )
 _CLOSE = (
     "of_self",
@@ -119,6 +120,7 @@ def _cheap(asked: Understood, found: Sequence[Candidate]) -> dict[str, Column]:
         "in_period": np.array([float(any(begin <= t < end for begin, end in asked.periods)) for t in when]),
         "recent": np.exp((when - when.max()) / _FADES) if asked.speaks_of_self else np.zeros(len(found)),
         "by_user": np.array([float(c.entry.fields.get("role") == "user") for c in found]),
+        "tagged": np.array([float(c.entry.fields.get("kept") is not False) for c in found]),
     }
 
 

@@ -14,7 +14,7 @@ from mnemon.contracts.scope import Scope
 from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.searching import compiled, narrowed
 from mnemon.pipelines.entries.neighbourhood import Neighbourhood, Step
-from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, KINDS, SEMANTIC, WRITTEN
+from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, FINDABLE, KINDS, SEMANTIC, WRITTEN
 from mnemon.pipelines.index.projection import MARKER_SOURCE
 from mnemon.pipelines.index.reading import search_shown
 from mnemon.pipelines.retrieval.showing import shown
@@ -22,8 +22,8 @@ from mnemon.pipelines.retrieval.showing import shown
 # A hit that is linked to another hit gains this much, halved by each further step between them.
 LINK_BOOST = 0.05
 _LOOKED_AT = 2_000
-# What stage 2 dropped and what no longer holds is not remembered, and a session's marker is nobody's memory.
-_REMEMBERED = every(Not(Eq("kept", False)), Or((Missing("state"), Eq("state", ACTIVE))))
+# What no longer holds is not remembered, and a session's marker is nobody's memory.
+_REMEMBERED = every(FINDABLE, Or((Missing("state"), Eq("state", ACTIVE))))
 
 
 @dataclass(slots=True)

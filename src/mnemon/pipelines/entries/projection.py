@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mnemon.contracts.entries import Entry, Vector
+from mnemon.contracts.filters import Eq, Not, Or
 from mnemon.contracts.memories import EntryState, MemoryEntry
 from mnemon.contracts.scope import in_address
 from mnemon.logic.entry_fields import fields_of, text_of
@@ -17,6 +18,9 @@ EPISODIC, SEMANTIC = "episodic", "semantic"
 WRITTEN = (EPISODIC, SEMANTIC)
 KINDS = {EPISODIC: (TURN, EPISODIC), SEMANTIC: (CLAIM, SEMANTIC), CHUNK: (CHUNK,)}
 """Which rows each `memory_type` of the wire is made of."""
+FINDABLE = Or((Eq("kind", TURN), Not(Eq("kept", False))))
+"""Every turn, whatever anybody made of it: a tag makes one weigh more, and never hides the others. Of what came in
+through `write`, everything but the markers of others."""
 ACTIVE, DELETED = "active", "deleted"
 FOLLOWER = "entries_marker"
 # Nobody holds this principal: only a steward sees how far the index is.

@@ -30,6 +30,7 @@ PROFILE = "profile"
 MARKER = "session_marker"
 SOURCE = "locomo_text_pipeline"
 MARKER_SOURCE = "dialog_session_marker"
+_RULES = "rules"  # the provider that goes by patterns
 # Claims in these states are in the index, and not shown.
 HIDDEN = (ClaimState.PENDING, ClaimState.REPEATED, ClaimState.EXPIRED)
 
@@ -43,6 +44,12 @@ class Lives:
     kept: frozenset[str] = frozenset()
     seconds: dict[str, int] = field(default_factory=dict)
     judged: tuple[tuple[int, int, int], ...] = ()
+    ruled: tuple[tuple[int, int], ...] = ()
+
+    def drops(self, stored: StoredTurn) -> bool:
+        """Has somebody who understands it judged that it is not worth keeping? The rules know what they have a pattern
+        for, and their silence judges nothing."""
+        return not self.keeps(stored) and not any(a <= stored.seq <= b for a, b in self.ruled)
 
     def keeps(self, stored: StoredTurn) -> bool:
         if self.rule == "said":
@@ -66,7 +73,8 @@ def lives(record: SessionRecord, taggings: Sequence[Tagging]) -> Lives:
         kept |= kept_turns(tagging.output)
         seconds |= archived_only(tagging.output)
     judged = tuple((t.first_seq, t.last_seq, t.ttl_seconds) for t in taggings)
-    return Lives("tagged", frozenset(kept), seconds, judged)
+    ruled = tuple((t.first_seq, t.last_seq) for t in taggings if t.provider == _RULES)
+    return Lives("tagged", frozenset(kept), seconds, judged, ruled)
 
 
 def turn_entries(
@@ -93,7 +101,7 @@ def turn_entries(
             kind=TURN,
             fields={
                 **same,
-                "kept": lives.keeps(stored),
+                "kept": not lives.drops(stored),
                 "seq": stored.seq,
                 "ts": stored.ts_ms,
                 "role": str(stored.turn.role),

@@ -15,16 +15,17 @@ from mnemon.contracts.ports import Embedder, Index
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.retrieval import ExecutedCall, PromptBudget, RetrievalHit
 from mnemon.contracts.scope import Scope
-from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, KINDS, SEMANTIC
+from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, FINDABLE, KINDS, SEMANTIC
 from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
 
 T = TypeVar("T")
 
 _DIALOG = every(Eq("domain", "dialog"), Eq("modality", "text"))
 # What was said, and what is known of it; each also where it came in through `write`. A fact from outside may have no
-# words here that prove it: where turns are served, so is it.
-TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, Eq("kept", True))
-SERVED = every(In("kind", (*KINDS[EPISODIC], SEMANTIC)), _DIALOG, Eq("kept", True))
+# words here that prove it: where turns are served, so is it. What a judge dropped by name only `dialog_v1` passes over.
+TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, FINDABLE)
+KEPT_TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, Eq("kept", True))
+SERVED = every(In("kind", (*KINDS[EPISODIC], SEMANTIC)), _DIALOG, FINDABLE)
 FACTS = every(In("kind", KINDS[SEMANTIC]), _DIALOG, Eq("state", ACTIVE))
 
 

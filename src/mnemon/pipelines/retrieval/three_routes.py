@@ -10,7 +10,7 @@ from mnemon.contracts.retrieval import Quote, RetrievalHit
 from mnemon.logic.retrieval.fusing import REFERENCE_SHARE, fused
 from mnemon.pipelines.index.projection import SOURCE
 from mnemon.pipelines.retrieval.citing import Citation, cited, evidence_of
-from mnemon.pipelines.retrieval.desk import FACTS, TURNS, Desk, Found, Request
+from mnemon.pipelines.retrieval.desk import FACTS, KEPT_TURNS, Desk, Found, Request
 from mnemon.pipelines.retrieval.showing import joined, shown, shown_id, whole
 
 FACT_SOURCES = In("source", (SOURCE, "mem0"))
@@ -19,7 +19,7 @@ FACT_SOURCES = In("source", (SOURCE, "mem0"))
 async def find(request: Request, desk: Desk) -> Found:
     vector = await desk.embedded(request.query)
     facts = await desk.near("fact_search", vector, every(FACTS, FACT_SOURCES, request.when), request.topk)
-    events = await desk.near("event_search", vector, every(TURNS, request.when), request.topk)
+    events = await desk.near("event_search", vector, every(KEPT_TURNS, request.when), request.topk)
     citations = await cited(desk, facts)
     references = await _references(request, desk, citations)
     hits = [_fact(hit, citations) for hit in facts] + references + [_event(hit) for hit in events]
@@ -42,7 +42,7 @@ async def _references(request: Request, desk: Desk, citations: Sequence[Citation
         score, quotes = named.get(citation.row, (citation.score, []))
         named[citation.row] = max(score, citation.score), [*quotes, *citation.quotes]
     hits = []
-    for entry in await desk.entries("trace_references", list(named), every(TURNS, request.when)):
+    for entry in await desk.entries("trace_references", list(named), every(KEPT_TURNS, request.when)):
         score, quotes = named[entry.id]
         told = shown(entry)
         hits.append(
