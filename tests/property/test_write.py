@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from mnemon.logic.drafting import DraftInput
 from mnemon.logic.evidence import Conversation
 from mnemon.logic.shelves import EXTRACTORS, SHELVES
 from mnemon.logic.tagging import kept_turns
+from mnemon.logic.transcripts import overlap, unseen
 from mnemon.pipelines.index.projection import CLAIM, HIDDEN
 from mnemon.testing.clock import FixedClock
 from mnemon.testing.scripted import ScriptedLLM
@@ -357,3 +359,47 @@ def test_a_claim_that_must_be_confirmed_is_stored_and_hidden() -> None:
     with tempfile.TemporaryDirectory() as home:
         (claim,) = asyncio.run(written(said, DenoiseRules(), ScriptedLLM(by_prompt=script), home))
     assert claim.state is ClaimState.PENDING
+
+
+# --- turns without ids
+
+_SAID = st.lists(st.sampled_from([b"ok", b"no", b"hi"]), max_size=6)
+
+
+@given(_SAID, _SAID)
+def test_a_conversation_sent_again_gives_its_new_end_and_an_increment_gives_all(
+    there: list[bytes], more: list[bytes]
+) -> None:
+    assert overlap(there, len(there), [*there, *more]) == len(there), "grown, or the same"
+    begins = more[: len(there)] == there and len(more) >= len(there)
+    assert overlap(there, len(there), more) == (len(there) if begins else 0), "else it follows, whatever it repeats"
+
+
+@given(_SAID, _SAID, _SAID)
+def test_a_call_that_got_no_good_answer_is_not_said_twice(
+    answered: list[bytes], begun: list[bytes], more: list[bytes]
+) -> None:
+    there = [*answered, *begun]
+    again = [*begun, *more]
+    known = overlap(there, len(answered), again)
+    whole = len(again) >= len(there) and again[: len(there)] == there
+    assert known == (len(there) if whole else len(begun))
+    assert overlap(there, len(answered), begun[:1]) >= bool(begun), "also where the archive holds more of it by now"
+
+
+@given(_SAID, _SAID, st.data())
+def test_what_was_taken_away_keeps_its_place(there: list[bytes], more: list[bytes], data: st.DataObject) -> None:
+    gone = data.draw(st.sets(st.integers(0, max(len(there) - 1, 0))))
+    held: list[bytes | None] = [None if n in gone else said for n, said in enumerate(there)]
+    assert overlap(held, len(held), [*there, *more]) == len(there)
+
+
+@given(_SAID, _SAID)
+def test_what_a_session_does_not_hold_is_counted_as_often_as_it_is_said(
+    there: list[bytes], given_: list[bytes]
+) -> None:
+    missing = [given_[n] for n in unseen(there, given_)]
+    if given_[: len(there)] == there:
+        assert missing == given_[len(there) :]
+    else:
+        assert Counter(missing) == Counter(given_) - Counter(there)

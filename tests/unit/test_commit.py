@@ -282,15 +282,19 @@ async def test_a_long_conversation_is_judged_in_windows_and_numbered_as_one(
         assert (tagged.output.stats.input_turns, tagged.first_seq, tagged.last_seq) == (5, 1, 5)
 
 
-async def test_one_window_that_fails_the_gates_takes_the_whole_session_out(
+async def test_one_window_that_fails_the_gates_costs_its_own_tags_and_no_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stage2, "WINDOW_TURNS", 1)
     bad = tagging(tag(HOME, "我住在上海", turn_id="9"))
     limits = Config(background_worker=False, pipeline=PipelineConfig(extraction_concurrency=1))
     async with opened(tmp_path, config=limits) as memory:
-        llm = model({TAGGING: [tagging(tag(TEA, "I like green tea", "preference")), bad, bad]})
+        tags = [tagging(tag(TEA, "I like green tea", "preference")), bad, bad]
+        llm = model({TAGGING: tags, **{name: [{"facts": []}] * 2 for name in _extractors()}})
         result = await write(memory, llm)
-        assert "archive_only" in {d.what for d in result.degraded}
-        assert (result.claims, result.tags) == ((), ())
-        assert result.counts["turns_archived_only"] == 2
+        assert "tagging" in {d.what for d in result.degraded}
+        assert [t.turn_id for t in result.tags] == [TEA["turn_id"]]
+        assert [r.what for r in result.rejected] == ["tag"]
+        (record,) = [r async for r in memory.parts.archive.sessions(STEWARD)]
+        assert record.owes == 1
+        assert result.counts["turns_kept"] == 2, "what nobody judged is kept"

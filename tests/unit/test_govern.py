@@ -130,26 +130,6 @@ def test_a_memory_of_several_claims_loses_only_the_line_that_is_over(memory: Mem
     assert "西门子" not in content
 
 
-def test_words_of_a_session_no_model_could_judge_live_for_a_day(tmp_path: Path, clock: FixedClock) -> None:
-    bad = {"kept_turn_ids": ["nobody"], "dropped_turn_ids": [], "tags": [], "stats": {}}
-    llm = ScriptedLLM(by_prompt={"tagging.value_tags": [bad, bad]})
-    with Memory(tmp_path, llm=llm, embedder=HashEmbedder(), config=QUIET, clock=clock) as memory:
-        result = say(memory, "s1", "我对花生过敏。")
-        assert [d.what for d in result.degraded if d.what == "archive_only"]
-        bound = memory.bind("acme", "lin")
-        assert bound.lexical_search("花生").items
-        clock.tick(days=1)
-        assert not bound.lexical_search("花生").items
-        assert not bound.messages_list().items
-        assert memory.sweep().turns_excluded == 1
-        assert everywhere(tmp_path / "tenants", "花生")
-        clock.tick(days=7)
-        assert memory.sweep().turns_removed == 1
-        assert not everywhere(tmp_path / "tenants", "花生")
-        assert ledger(memory) == ["expired", "swept"]
-        assert memory.verify().ok
-
-
 # --- what people decide
 
 

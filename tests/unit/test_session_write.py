@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mnemon import AsyncMemory, Config, Memory
-from mnemon.contracts.errors import Busy, Unavailable
+from mnemon.contracts.errors import Busy, ModelFailed, Unavailable
 from mnemon.contracts.filters import Eq
 from mnemon.contracts.jobs import JobStatus
 from mnemon.contracts.scope import Owner, Scope, SessionKey
@@ -37,6 +37,9 @@ TALK = [
     {"turn_id": "3", "role": "user", "text": "I live in Paris."},
     {"turn_id": "4", "role": "user", "text": "我喜欢爬山，也喜欢喝绿茶。"},
 ]
+
+
+PLENTY = [*"abcdefghijklmnopqrstuvwxy"]
 
 
 def opened(home: Path, llm: Any = "rules", clock: FixedClock | None = None) -> AsyncMemory:
@@ -304,22 +307,164 @@ async def test_sessions_another_one_changed_are_indexed_by_the_job_where_the_ind
         assert await state(memory) == expected
 
 
-async def test_a_worker_without_a_model_marks_the_session_failed_and_keeps_the_job(tmp_path: Path) -> None:
+async def test_without_a_model_the_words_are_found_and_the_rest_waits_until_there_is_one(tmp_path: Path) -> None:
     async with opened(tmp_path, "rules") as memory:
-        await memory.session_write("acme", "lin", "s", turns=TALK, wait="archived")
+        told = await memory.session_write("acme", "lin", "s", turns=TALK, wait="archived")
+        assert told.status == "ok"
+        bound = memory.bind("acme", "lin")
+        assert (await bound.lexical_search("花生")).items, "found by word before anybody did a job"
+        assert len((await bound.messages_list()).items) == 4
+        assert await bound.semantic_search("花生") == (), "and by meaning after it"
     clock = FixedClock()
     async with AsyncMemory(tmp_path, embedder=HashEmbedder(), config=QUIET, clock=clock) as memory:
         for _ in range(4):
             clock.tick(hours=2)
-            await memory.run_jobs()
-        (job,) = await memory.jobs("failed")
-        assert job.status is JobStatus.FAILED
-        record = await memory.parts.archive.read_session(STEWARD, KEY)
-        assert record is not None
-        assert "language model" in str(record.error_reason)
-        # The words are there, and whoever writes the session again with a model takes the job over.
-        assert (await memory.session_write("acme", "lin", "s", turns=TALK, llm="rules")).status == "ok"
+            assert (await memory.run_jobs()).failed == 0
+        (job,) = await memory.jobs()
+        assert (job.status, job.attempts, job.awaits) == (JobStatus.PENDING, 0, "model")
+        bound = memory.bind("acme", "lin")
+        (first, *_) = await bound.semantic_search("我对花生过敏。")
+        assert (first.message.content, len(await bound.neighbors(first.message.message_id, 0, 3))) == (
+            TALK[0]["text"],
+            4,
+        )
+        status = await memory.status()
+        assert status.queue.awaiting_model == 1
+        assert any("language model" in warning for warning in status.warnings)
+    async with opened(tmp_path, "rules") as memory:
+        await memory.run_jobs()
         assert await memory.jobs() == []
+        assert (await memory.claims("acme", "lin")).items
+        assert (await memory.verify()).notes == []
+
+
+async def test_a_model_that_was_lent_does_only_what_it_was_lent_for(tmp_path: Path) -> None:
+    clock = FixedClock()
+    async with opened(tmp_path, "rules", clock) as memory:
+        await memory.session_write("acme", "lin", "other", turns=TALK, wait="archived")
+    async with opened(tmp_path, None, clock) as memory:
+        await memory.session_write("acme", "lin", "s", turns=TALK, llm="rules", wait="archived")
+        await memory.run_jobs()
+        (waits,) = await memory.jobs()
+        assert (waits.payload["session_id"], waits.awaits) == ("other", "model")
+
+
+# --- turns without ids
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "text": text} for text in texts]
+
+
+async def texts(memory: AsyncMemory) -> list[str]:
+    return [t.turn.text for t in await memory.parts.archive.read_turns(STEWARD, KEY)]
+
+
+async def add(memory: AsyncMemory, *words: str, **given: Any) -> Any:
+    return await memory.session_write("acme", "lin", "s", turns=said(*words), **{"mode": "append", **given})
+
+
+async def test_an_increment_without_ids_follows_and_a_grown_transcript_is_recognised(tmp_path: Path) -> None:
+    async with opened(tmp_path) as memory:
+        await add(memory, "你好", "ok")
+        await add(memory, "ok")
+        assert await texts(memory) == ["你好", "ok", "ok"], "not the beginning of what is there: it follows"
+        grown = await add(memory, "你好", "ok", "ok", "I live in Oslo.")
+        assert (grown.counts["events_written"], grown.counts["turns_already_there"]) == (1, 3)
+        again = await add(memory, "你好", "ok", "ok", "I live in Oslo.")
+        assert again.counts["events_written"] == 0
+        await add(memory, "你好", "bye")
+        assert await texts(memory) == ["你好", "ok", "ok", "I live in Oslo.", "你好", "bye"]
+        kept = await memory.parts.archive.read_turns(STEWARD, KEY)
+        assert [t.turn.turn_id for t in kept] == [f"t{n:04d}" for n in range(1, 7)]
+        once = await add(memory, *await texts(memory), "还有", mode="once")
+        assert (once.status, once.counts["turns_unseen"]) == ("skipped_existing", 1)
+        assert [d.what for d in once.degraded if d.what == "unseen_turns"]
+        other = await add(memory, "another conversation", "ok", mode="once")
+        assert other.counts["turns_unseen"] == 1, "what the session does not hold is named, whatever its number"
+        assert (await memory.verify()).ok
+
+
+async def test_an_increment_whose_call_failed_is_not_said_twice(tmp_path: Path) -> None:
+    async with opened(tmp_path, endless(allergy)) as memory:
+        await add(memory, "你好", extract=False)
+        dead = ScriptedLLM(by_prompt={TAGGING: [ModelFailed("away")], SUMMARY: [ModelFailed("away")]})
+        failed = await add(memory, "ok", llm=dead)
+        assert failed.status == "failed"
+        assert (await memory.bind("acme", "lin").lexical_search("ok")).items, "failed, and found at once"
+        assert (await add(memory, "ok", llm="rules")).status == "ok"
+        assert await texts(memory) == ["你好", "ok"]
+        await add(memory, "ok", llm="rules")
+        assert await texts(memory) == ["你好", "ok", "ok"], "answered before: this one was said once more"
+
+
+async def test_numbers_go_round_ids_that_somebody_gave(tmp_path: Path) -> None:
+    async with opened(tmp_path) as memory:
+        named = [{"turn_id": "t0003", "role": "user", "text": "one"}, {"turn_id": "x", "role": "user", "text": "two"}]
+        await memory.session_write("acme", "lin", "s", turns=named, extract=False)
+        await add(memory, "three", "four", extract=False)
+        kept = await memory.parts.archive.read_turns(STEWARD, KEY)
+        assert [t.turn.turn_id for t in kept] == ["t0003", "x", "t0004", "t0005"]
+
+
+# --- taken away, and sent again
+
+
+async def test_what_expired_comes_back_and_what_was_forgotten_does_not(tmp_path: Path) -> None:
+    async with opened(tmp_path) as memory:
+        await add(memory, "I live in Oslo.", "我对花生过敏。", "ok", extract=False)
+        await memory.parts.archive.forget_turns(STEWARD, KEY, ["t0001"], "expired")
+        await memory.parts.archive.forget_turns(STEWARD, KEY, ["t0002"], "forgotten")
+        for _ in range(2):
+            again = await add(memory, "I live in Oslo.", "我对花生过敏。", "ok", "bye")
+            assert sorted(await texts(memory)) == ["I live in Oslo.", "bye", "ok"]
+        assert [d for d in again.degraded if d.what == "forgotten"]
+        assert (await memory.bind("acme", "lin").lexical_search("Oslo")).items
+        assert (await memory.verify(check_index=False)).ok
+        by_id = [{"turn_id": "t0002", "role": "user", "text": "我对花生过敏。"}]
+        told = await memory.session_write("acme", "lin", "s", turns=by_id, mode="append")
+        assert [d for d in told.degraded if d.what == "forgotten"]
+
+
+# --- a second call heals
+
+
+@pytest.mark.parametrize("first", ["missing", "dead", "wrong", "one extractor"])
+async def test_the_same_call_with_a_working_model_makes_up_for_what_is_owed(tmp_path: Path, first: str) -> None:
+    broken = tagging(tag(TALK[0], "我对花生过敏", turn_id="9"))
+    llm = {
+        "missing": None,
+        "dead": ScriptedLLM(by_prompt={TAGGING: [ModelFailed("away")], SUMMARY: [ModelFailed("away")]}),
+        "wrong": model(script(broken), {TAGGING: [broken]}),
+        "one extractor": model(script(tagging(tag(TALK[0], "我对花生过敏")), more={PROFILE: [ModelFailed("away")]})),
+    }[first]
+    async with opened(tmp_path, llm) as memory:
+        told = await memory.session_write("acme", "lin", "s", turns=TALK, llm_policy="best_effort")
+        assert told.status == "ok"
+        assert [d for d in told.degraded if d.what != "embedder"]
+        assert told.claims == ()
+        clock = memory.parts.clock
+        assert isinstance(clock, FixedClock)
+        clock.tick(days=400)
+        await memory.sweep()
+        assert len((await memory.bind("acme", "lin").messages_list()).items) == 4, "words do not lapse"
+    async with opened(tmp_path, endless(allergy)) as memory:
+        healed = await memory.session_write("acme", "lin", "s", turns=TALK, llm_policy="best_effort")
+        assert healed.status == "ok"
+        assert [c.statement for c in healed.claims] == ["用户对花生过敏"]
+        assert len((await memory.claims("acme", "lin")).items) == 1
+        again = await memory.session_write("acme", "lin", "s", turns=TALK)
+        assert (again.status, again.counts["turns_unseen"]) == ("skipped_existing", 0)
+        assert (await memory.verify()).notes == []
+
+
+async def test_a_session_has_no_cap_and_a_commit_has(tmp_path: Path) -> None:
+    many = [{"turn_id": f"{n}", "role": "user", "text": f"I like {word}{word}ne."} for n, word in enumerate(PLENTY)]
+    async with opened(tmp_path) as memory:
+        written = await memory.session_write("acme", "lin", "s", turns=many)
+        assert len(written.claims) == len(PLENTY) > 20
+        committed = await memory.commit_session("acme", "wu", "s", turns=many)
+        assert len(committed.claims) == 20
 
 
 async def test_what_was_lent_is_given_back_when_somebody_else_finishes(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from mnemon.contracts.governance import EvidenceLevel, ForgetPolicy, Kind, Statu
 from mnemon.contracts.tags import Hints, TagSpan, ValueTag, ValueTaggingOutput, WriteAction
 from mnemon.contracts.turns import Role, Turn
 from mnemon.logic.evidence import Conversation
-from mnemon.logic.tagging import REMEMBER, TagInput, archived_only, check, kept_turns, mend, settle, task_status
+from mnemon.logic.tagging import REMEMBER, TagInput, check, kept_turns, mend, settle, task_status
 
 TURNS = (
     Turn(turn_id="a", role=Role.USER, text="我住在成都。I live in Chengdu."),
@@ -140,7 +140,6 @@ def test_lists_numbers_and_ids_are_the_programs() -> None:
     assert (whole.stats.input_turns, whole.stats.kept_turns, whole.stats.tag_count) == (4, 3, 2)
     assert [(note.what, note.text, note.turn_ids) for note in notes] == [("tag", "Rome", ("b",))]
     assert kept_turns(whole) == {"a", "d"}
-    assert archived_only(whole) == {"b": 86_400}
 
 
 @pytest.mark.parametrize(

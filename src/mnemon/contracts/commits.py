@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.jobs import JobStatus
@@ -235,3 +235,4 @@ class CommitRecord(BaseModel):
     gone: tuple[str, ...] = ()
     others: tuple[Claim, ...] = ()
     changes: tuple[NodeChange, ...] = ()
+    owes: bool = Field(default=False, description="did a model give no good answer about some of it?")

@@ -298,6 +298,10 @@ class Replicator(Protocol):
         """Into the index; how many turns that was. `fresh` are turns just archived, to spare reading them again."""
         ...
 
+    async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+        """Into the index for whoever looks for words, without waiting for any model; `index_session` is still due."""
+        ...
+
     async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
         """Into the graph."""
         ...
@@ -327,8 +331,11 @@ class Likeness(Protocol):
 class TurnStore(Protocol):
     """Sessions and their words."""
 
-    async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
-        """Durable on return. A turn that is there with the same content is passed over; with another: Conflict."""
+    async def append_turns(
+        self, scope: Scope, key: SessionKey, turns: Sequence[Turn], numbered: bool = False
+    ) -> AppendResult:
+        """Durable on return. A turn that is there with the same content is passed over; with another: Conflict. With
+        `numbered` they are new, whatever their ids: each is given the next one of the session."""
         ...
 
     async def read_turns(

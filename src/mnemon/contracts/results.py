@@ -131,8 +131,6 @@ class SweepResult:
 
     claims_excluded: int = 0
     claims_removed: int = 0
-    turns_excluded: int = 0
-    turns_removed: int = 0
     entries_removed: int = 0
     claims_restored: int = 0
     put_off: str = ""

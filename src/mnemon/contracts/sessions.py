@@ -20,6 +20,9 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
+# Why a turn was taken away, where nobody asked for it: its time was over.
+EXPIRED = "expired"
+
 # Which turns count as remembered: those stage 2 kept, every one, those people said (not a bot's own notes), or none.
 KeptRule = Literal["tagged", "all", "said", "none"]
 
@@ -44,6 +47,11 @@ class SessionRecord(BaseModel):
     claim_ids: tuple[str, ...] = ()
     counts: dict[str, int] = Field(default_factory=dict)
     error_reason: str | None = None
+    owes: int = Field(default=0, description="the first turn of which memories are still to be made; 0: none")
+    order: dict[str, Any] | None = Field(default=None, description="what is asked of it and not done yet")
+    answered: int | None = Field(
+        default=None, description="how many turns were there before the call that got no good answer, if there is one"
+    )
     created_at: datetime
     updated_at: datetime
 
@@ -70,7 +78,8 @@ class StoredTurn:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is left of a forgotten turn: its place in the chain, and nothing that could tell what was said."""
+    """What is left of a turn that was taken away: its place in the chain, and nothing that could tell what was said.
+    What was forgotten stays refused when it is sent again; what had only expired comes back."""
 
     turn_id: str
     seq: int
@@ -81,12 +90,13 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What an append did: turns already there are not written again."""
+    """What an append did: turns already there are not written again, nor those of them that were forgotten."""
 
     appended: tuple[StoredTurn, ...]
     already_there: int
     turn_count: int
     chain_head: str
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ class ValueTaggingOutput(_Model):
 class Tagging(_Model):
     """Stage 2 over a stretch of a session, as validated: turns `first_seq` to `last_seq`, of which `head` is the chain.
 
-    `degraded` says why everything in it is only archived; its turns then live for `ttl_seconds`."""
+    `degraded` says what a model got wrong in it to the last. `ttl_seconds` was set by earlier versions where they
+    meant the words to lapse; words do not, and such a tagging counts for nothing."""
 
     first_seq: int
     last_seq: int

@@ -37,6 +37,9 @@ class RemoteReplicas(RemotePort):
     async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
         return int(await self._about("index_session", key))
 
+    async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+        await self._about("index_words", key)
+
     async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
         await self._about("project", key)
 

@@ -172,6 +172,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         )
         order = WriteOrder(
             mode="append",
+            capped=True,
             agent_id=agent_id or DEFAULT_AGENT,
             options=chosen,
             used_contexts=tuple(used_contexts or ()),

@@ -194,13 +194,3 @@ def kept_turns(output: ValueTaggingOutput) -> frozenset[str]:
     written = {tag.turn_id for tag in output.tags if tag.write_action is not WriteAction.ARCHIVE_ONLY}
     only = {tag.turn_id for tag in output.tags} - written
     return frozenset(output.kept_turn_ids) - only
-
-
-def archived_only(output: ValueTaggingOutput) -> dict[str, int]:
-    """The turns that are archived for a while and no more, and for how many seconds."""
-    written = {tag.turn_id for tag in output.tags if tag.write_action is not WriteAction.ARCHIVE_ONLY}
-    lives: dict[str, int] = {}
-    for tag in output.tags:
-        if tag.turn_id not in written:
-            lives[tag.turn_id] = max(tag.ttl_seconds, lives.get(tag.turn_id, 0))
-    return lives

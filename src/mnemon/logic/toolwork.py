@@ -225,6 +225,11 @@ def _note(record: Mapping[str, Any], *names: str) -> str:
     return " ".join(found.split())[:_LONGEST_NOTE]
 
 
+def is_account(turn_id: str) -> bool:
+    """Is this turn a caller's account of a tool, rather than something said?"""
+    return turn_id.startswith(f"{ACCOUNT}-")
+
+
 def account_turns(used_tools: Sequence[Mapping[str, Any]], shown: Sequence[Call], after: Turn) -> list[Turn]:
     """For tools nobody hears of otherwise, the caller's account as a turn: what is counted has words to point at. The
     ids hang on the turn it follows, so the same call again says nothing new."""

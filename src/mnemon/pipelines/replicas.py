@@ -25,6 +25,9 @@ class Replicas:
     async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
         return await self.indexer.index_session(key, fresh)
 
+    async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+        await self.indexer.index_words(key, fresh)
+
     async def index_node(self, key: NodeKey) -> None:
         await self.indexer.index_node(key)
 

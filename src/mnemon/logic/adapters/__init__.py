@@ -21,8 +21,11 @@ ADAPTERS: dict[InputFormat, Adapter] = {
 }
 
 
-def normalise(source: Source, input_format: str | InputFormat | None) -> Iterator[Turn]:
-    """Turns in the order of the export. The format is never guessed: a wrong guess would corrupt in silence."""
+def normalise(
+    source: Source, input_format: str | InputFormat | None, named: Callable[[], None] | None = None
+) -> Iterator[Turn]:
+    """Turns in the order of the export. The format is never guessed: a wrong guess would corrupt in silence. `named`
+    hears of every turn with an id of its own; the others are numbered by their place."""
     known = [form.value for form in ADAPTERS]
     listed = ", ".join(known)
     if input_format is None or input_format == "":
@@ -35,6 +38,8 @@ def normalise(source: Source, input_format: str | InputFormat | None) -> Iterato
             field="input_format",
             known=known,
         )
+    if input_format == InputFormat.CANONICAL_TURNS:  # no other export has ids for its turns
+        return canonical.adapt(source, named)
     return ADAPTERS[InputFormat(input_format)](source)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mnemon.contracts.turns import Attachment, InputFormat, Role, SourceRef, Turn, parse_time
 from mnemon.logic.adapters import fields
@@ -32,12 +32,15 @@ SOURCE_REF = ("input_format", "raw_index", "raw_path")
 KINDS = ("tool_result", "file", "image_ref")
 
 
-def adapt(source: Source) -> Iterator[Turn]:
+def adapt(source: Source, named: Callable[[], None] | None = None) -> Iterator[Turn]:
+    """`named` hears of every turn that brings an id of its own."""
     maker = TurnMaker(InputFormat.CANONICAL_TURNS)
     for item in read(source, LAYOUT):
         if item.index is None:
             _check_wrapper(item)
         else:
+            if named is not None and isinstance(item.value, dict) and item.value.get("turn_id") is not None:
+                named()
             yield _turn(maker, item.value, item.index, item.place)
 
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import unquote
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.entries import Entry
-from mnemon.contracts.errors import NotFound
 from mnemon.contracts.filters import Eq, In, Range, Where, every
 from mnemon.contracts.ports import Archive, Index, Timekeeper
 from mnemon.contracts.results import SweepResult
-from mnemon.contracts.scope import Owner, OwnerKind, Scope, SessionKey
+from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.turns import epoch_ms
 from mnemon.pipelines.entries.projection import WRITTEN
 from mnemon.pipelines.entries.writing import EntryWriter
 from mnemon.pipelines.govern.claims import ClaimKeeper
-from mnemon.pipelines.index.projection import CLAIM, TURN, claim_of
+from mnemon.pipelines.index.projection import CLAIM, claim_of
 from mnemon.pipelines.replicas import Replicas
 
 _PAGE = 500
@@ -75,8 +72,7 @@ class Sweeper:
             return SweepResult(claims_restored=restored, put_off=doubt)
         await self._read_ledger(scope)
         claims = await self._claims(scope, now)
-        turns = await self._turns(scope, now)
-        return SweepResult(*claims, *turns, await self._entries(scope, now), restored)
+        return SweepResult(*claims, await self._entries(scope, now), restored)
 
     async def _restore(self, scope: Scope, now: datetime) -> int:
         """Claims that were over by another clock and are not by this one."""
@@ -108,46 +104,28 @@ class Sweeper:
             await self._note(scope, _GONE, [c.claim_id for c in gone])
         return len(over), len(gone)
 
-    async def _turns(self, scope: Scope, now: datetime) -> tuple[int, int]:
-        """Words that were kept for a time only. Readers pass them over from their last moment on."""
-        over, gone = await self._noted(scope, Eq("kind", TURN), now)
-        by_session: dict[SessionKey, list[Entry]] = defaultdict(list)
-        for entry in gone:
-            by_session[_session_of(scope.tenant_id, entry)].append(entry)
-        for key, entries in by_session.items():
-            await self._forget(scope, key, entries)
-            await self._note(scope, _GONE, [e.id for e in entries])
-        return over, len(gone)
-
     async def _entries(self, scope: Scope, now: datetime) -> int:
         """What came in through the service. Readers pass it over from its last moment on."""
-        _, gone = await self._noted(scope, In("kind", WRITTEN), now)
+        gone = await self._noted(scope, In("kind", WRITTEN), now)
         if gone:
             await self.entries.erase_over(scope.tenant_id, gone)
             await self._note(scope, _GONE, [e.id for e in gone])
         return len(gone)
 
-    async def _noted(self, scope: Scope, which: Where, now: datetime) -> tuple[int, list[Entry]]:
-        """How many were over for the first time, which is noted, and those whose grace is over too."""
+    async def _noted(self, scope: Scope, which: Where, now: datetime) -> list[Entry]:
+        """Those whose grace is over too; what is over for the first time is noted."""
         found = [entry async for entry in self._found(scope, _over(which, now))]
         known = self._unseen[scope.tenant_id].since
         fresh = [e.id for e in found if e.id not in known]
         if fresh:
             await self._note(scope, _OUT, fresh)
-        return len(fresh), [e for e in found if self._grace_is_over(scope, e, now)]
+        return [e for e in found if self._grace_is_over(scope, e, now)]
 
     def _grace_is_over(self, scope: Scope, entry: Entry, now: datetime) -> bool:
         noted = self._unseen[scope.tenant_id].since.get(entry.id)
         ended = datetime.fromtimestamp(entry.fields["expires_at"] / 1000, UTC)
         # Noted before its end: by a clock that was wrong.
         return noted is not None and max(noted, ended) + self.grace <= now
-
-    async def _forget(self, scope: Scope, key: SessionKey, entries: list[Entry]) -> None:
-        ids = [str(e.fields["turn_id"]) for e in entries]
-        with suppress(NotFound):  # forgotten meanwhile
-            await self.archive.forget_turns(scope, key, ids, "expired")
-        await self.index.delete(scope, every(Eq("kind", TURN), In("id", tuple(e.id for e in entries))))
-        await self.replicas.project(key, anew=True)
 
     async def _found(self, scope: Scope, where: Where) -> AsyncIterator[Entry]:
         cursor: str | None = None
@@ -181,8 +159,3 @@ def _by_session(claims: list[Claim]) -> dict[SessionKey, list[Claim]]:
     for claim in claims:
         found[claim.session].append(claim)
     return found
-
-
-def _session_of(tenant_id: str, entry: Entry) -> SessionKey:
-    kind, owner = str(entry.fields["uri"]).split("/")[3:5]
-    return SessionKey(tenant_id, Owner(OwnerKind(kind), unquote(owner)), str(entry.fields["session_id"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.commits import CommitRecord
@@ -35,6 +35,8 @@ from mnemon.pipelines.index.projection import (
     turn_entries,
 )
 
+# Of a session that is not complete.
+_NOT_YET = Lives("none")
 # Turns of one transaction: a session of up to this many is seen wholly or not at all without a second step.
 BATCH = 2_000
 
@@ -47,8 +49,8 @@ class Indexer:
 
     async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
         """Bring one session up to date and return how many turns were indexed. `fresh` are turns just archived: where
-        they follow the marker directly, they need not be read again. Of one that is not completed nothing is shown
-        but how it stands.
+        they follow the marker directly, they need not be read again. Of one that is not completed the words are shown,
+        and how it stands; nothing of them counts as remembered yet.
 
         The page is read again afterwards: whoever changed it meanwhile may have been here before us."""
         scope = Scope.steward_of(key.tenant_id)
@@ -64,8 +66,7 @@ class Indexer:
         key = record.key
         marker, more_said = await self._marker(scope, record)
         if record.status is not SessionStatus.COMPLETED:
-            await self.index.upsert(scope, [marker_entry(record, marker)])
-            return 0
+            return await self._words(scope, record, marker)
         if marker == Marker.at(record, record.turn_count, record.chain_head) and not more_said:
             return 0
         commits: list[CommitRecord] = []
@@ -102,6 +103,32 @@ class Indexer:
             await self._drop_lost_claims(scope, record)
         await self.index.upsert(scope, [*words, *chunks, marker_entry(record, end)])
         await self._look_again(scope, versions)
+        return indexed
+
+    async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+        """Words just archived, to be found as words at once: nobody waits for an embedder. The marker goes back with
+        them to where it was, so whoever comes next embeds them, also where somebody has done so meanwhile."""
+        scope = Scope.steward_of(key.tenant_id)
+        record = await self.archive.read_session(scope, key)
+        if record is None:
+            return
+        marker, _ = await self._marker(scope, record)
+        if not fresh:
+            fresh = await self.archive.read_turns(scope, key, after=max(marker.seq, marker.words), limit=BATCH)
+        words = turn_entries(record, fresh, None, _NOT_YET)
+        await self.index.upsert(scope, [*words, marker_entry(record, marker)])
+
+    async def _words(self, scope: Scope, record: SessionRecord, marker: Marker) -> int:
+        """The words of a session that is not complete. The marker's turn stays: they are judged when it is."""
+        indexed = 0
+        done = max(marker.seq, marker.words)
+        while turns := await self.archive.read_turns(scope, record.key, after=done, limit=BATCH):
+            words = await self._turns(record, turns, _NOT_YET, published=True)
+            done = turns[-1].seq
+            await self.index.upsert(scope, [*words, marker_entry(record, replace(marker, words=done))])
+            indexed += len(turns)
+        if not indexed:
+            await self.index.upsert(scope, [marker_entry(record, marker)])
         return indexed
 
     async def index_node(self, key: NodeKey) -> None:

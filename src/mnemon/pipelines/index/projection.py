@@ -4,7 +4,7 @@ that says how far a session is indexed."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,7 @@ from mnemon.logic.front_matter import split
 from mnemon.logic.ids import marker_id, stable_id, turn_id
 from mnemon.logic.portraits import overview_of
 from mnemon.logic.rules.tools import STEP
-from mnemon.logic.tagging import archived_only, kept_turns
+from mnemon.logic.tagging import kept_turns
 
 TURN = "turn"
 CLAIM = "claim"
@@ -37,13 +37,12 @@ HIDDEN = (ClaimState.PENDING, ClaimState.REPEATED, ClaimState.EXPIRED)
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """Which turns of a session are remembered, and which are there for a while only. What nobody has judged is
-    remembered."""
+    """Which turns of a session are remembered. What nobody has judged is, once the session is complete. The words
+    themselves have no end."""
 
     rule: KeptRule = "all"
     kept: frozenset[str] = frozenset()
-    seconds: dict[str, int] = field(default_factory=dict)
-    judged: tuple[tuple[int, int, int], ...] = ()
+    judged: tuple[tuple[int, int], ...] = ()
     ruled: tuple[tuple[int, int], ...] = ()
 
     def drops(self, stored: StoredTurn) -> bool:
@@ -56,34 +55,28 @@ class Lives:
             return not is_call_id(stored.turn.turn_id)
         if self.rule != "tagged":
             return self.rule == "all"
-        return stored.turn.turn_id in self.kept or not any(a <= stored.seq <= b for a, b, _ in self.judged)
-
-    def expires_at(self, stored: StoredTurn) -> int | None:
-        seconds = self.seconds.get(stored.turn.turn_id, 0)
-        seconds = next((ttl for a, b, ttl in self.judged if ttl and a <= stored.seq <= b), seconds)
-        return epoch_ms(stored.archived_at) + seconds * 1000 if seconds else None
+        return stored.turn.turn_id in self.kept or not any(a <= stored.seq <= b for a, b in self.judged)
 
 
 def lives(record: SessionRecord, taggings: Sequence[Tagging]) -> Lives:
     if record.kept != "tagged":
         return Lives(record.kept)
-    kept: set[str] = set()
-    seconds: dict[str, int] = {}
-    for tagging in taggings:
-        kept |= kept_turns(tagging.output)
-        seconds |= archived_only(tagging.output)
-    judged = tuple((t.first_seq, t.last_seq, t.ttl_seconds) for t in taggings)
-    ruled = tuple((t.first_seq, t.last_seq) for t in taggings if t.provider == _RULES)
-    return Lives("tagged", frozenset(kept), seconds, judged, ruled)
+    # What an earlier version could not judge counts as not judged at all.
+    whole = [t for t in taggings if not t.ttl_seconds]
+    kept = frozenset[str]().union(*(kept_turns(t.output) for t in whole))
+    judged = tuple((t.first_seq, t.last_seq) for t in whole)
+    ruled = tuple((t.first_seq, t.last_seq) for t in whole if t.provider == _RULES)
+    return Lives("tagged", kept, judged, ruled)
 
 
 def turn_entries(
     record: SessionRecord,
     turns: Sequence[StoredTurn],
-    vectors: Sequence[EmbeddingVector],
+    vectors: Sequence[EmbeddingVector] | None,
     lives: Lives,
     published: bool = True,
 ) -> list[Entry]:
+    """Without `vectors` they are found by their words alone."""
     key = record.key
     same = {
         "uri": key.uri,
@@ -107,12 +100,11 @@ def turn_entries(
                 "role": str(stored.turn.role),
                 "speaker": stored.turn.speaker,
                 "turn_id": stored.turn.turn_id,
-                "expires_at": lives.expires_at(stored),
             },
             metadata=_metadata(stored),
-            vector=vector.dense_vector,
+            vector=vectors[n].dense_vector if vectors is not None else None,
         )
-        for stored, vector in zip(turns, vectors, strict=True)
+        for n, stored in enumerate(turns)
     ]
 
 
@@ -281,7 +273,8 @@ def _expiry(node: Node) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Which version of a session's page the index holds, and of it: up to which turn, which commit, which claims."""
+    """Which version of a session's page the index holds, and of it: up to which turn, which commit, which claims. Of a
+    session that is not complete the words alone are there, up to turn `words`."""
 
     version: int = 0
     seq: int = 0
@@ -289,6 +282,7 @@ class Marker:
     commits: int = 0
     kept: str = ""
     claim_ids: tuple[str, ...] = ()
+    words: int = 0
 
     @classmethod
     def at(cls, record: SessionRecord, seq: int, head: str) -> Marker:

@@ -3,6 +3,7 @@ again where a crash left it."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,11 +32,11 @@ from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging, ValueTag
 from mnemon.logic.evidence import Conversation
-from mnemon.logic.governance import ARCHIVE_ONLY_TTL, lives_begin
+from mnemon.logic.governance import lives_begin
 from mnemon.logic.rules.tools import STEP
 from mnemon.logic.shelves import filed_key, key_at
 from mnemon.logic.superseding import said_in_turn
-from mnemon.logic.tagging import archived_only, kept_turns
+from mnemon.logic.tagging import kept_turns
 from mnemon.logic.toolwork import ACCOUNT, account_turns, calls
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write import archiving, extracting, tagging
@@ -51,6 +52,7 @@ class CommitOrder:
     stages: str = "full"
     write_facts: bool = True
     overwrite: bool = False
+    capped: bool = False
     agent_id: str = "default"
     used_contexts: tuple[str, ...] = ()
     used_tools: tuple[dict[str, Any], ...] = ()
@@ -60,11 +62,13 @@ class CommitOrder:
 @dataclass(slots=True)
 class Outcome:
     """What a commit came to. `commit` is its number, 0 where there was nothing to commit, and `claim_ids` all claims
-    the session has after it; of the shelves in `unanswered` nobody could say what belongs there. `recorded` are turns
-    that were added to the session: the caller's account of tools nobody else tells of."""
+    the session has after it; of the shelves in `unanswered` nobody could say what belongs there. `owes` is the first
+    turn of what a model gave no good answer about: a later call does it once more; 0 where nothing is owed. `recorded`
+    are turns that were added to the session: the caller's account of tools nobody else tells of."""
 
     commit: int = 0
     claim_ids: tuple[str, ...] = ()
+    owes: int = 0
     unanswered: frozenset[Shelf] = frozenset()
     claims: list[Claim] = field(default_factory=list)
     others: list[Claim] = field(default_factory=list)
@@ -83,7 +87,6 @@ class Outcome:
     proposed: int = 0
     skipped: int = 0
     kept: int = 0
-    archived_only: int = 0
     latency_ms: dict[str, float] = field(default_factory=dict)
 
 
@@ -129,10 +132,12 @@ class Committer:
         commits = await self.archive.read_commits(scope, record.key, record.commits - 1) if record.version else []
         last = next((c for c in commits if c.number == record.commits), None)
         begun = next((c for c in commits if c.number > record.commits), None)
-        if last and begun and begun.first_seq <= last.last_seq:
+        if last and begun and begun.first_seq <= last.last_seq and (begun.gone or not record.owes):
             # An overwrite that was begun is gone through with: some of its nodes may be changed already.
             order = replace(order, overwrite=True)
         done = last.last_seq if last and not order.overwrite else 0
+        if record.owes:
+            done = min(done, record.owes - 1)
         stretch = await self._stretch(scope, record, fresh, done)
         if stretch is None:
             return out
@@ -194,6 +199,7 @@ class Committer:
         claims = await self.archive.read_claims(scope, record.key)
         out.claims = [c for c in claims if c.claim_id in set(decided.claim_ids)]
         out.gone = [c for c in claims if c.claim_id in set(decided.gone)]
+        out.owes = decided.first_seq if decided.owes else 0
         taggings = await self.archive.read_tags(scope, record.key)
         out.kept = _kept(taggings)
         out.tags = next((t.output.tags for t in taggings if stretch.is_that_of(t)), ())
@@ -244,21 +250,24 @@ class Committer:
         anew = order.overwrite or not record.version
         taggings = [] if anew else await self.archive.read_tags(scope, record.key)
         done = [t for t in taggings if t.last_seq < stretch.first_seq]
-        judged = next((t for t in taggings if stretch.is_that_of(t)), None)
+        judged = next((t for t in taggings if stretch.is_that_of(t) and not t.degraded), None)
+        unread: frozenset[str] = frozenset()
         with _phase("archive"):
             summary = await self._summary(scope, conversation, order, asker, out)
         with _phase("extract"):
             if judged is None:
-                judged = await self._judge(scope, record, stretch, conversation, order, asker, out)
+                judged, unread = await self._judge(scope, record, stretch, conversation, order, asker, out)
                 if judged.degraded and order.overwrite and record.commits:
                     raise ModelFailed(f"{judged.degraded}; what was known before stays")
                 if not order.options.dry_run:
                     await self.archive.write_tags(scope, record.key, [*done, judged])
             out.kept = _kept([*done, judged])
             out.tags = judged.output.tags
-            out.archived_only = len(archived_only(judged.output)) or (len(stretch.turns) if judged.degraded else 0)
             told = summary.summary if summary else ""
-            claims = await self._extract(scope, record, stretch, conversation, judged, told, order, asker, now, out)
+            kept = kept_turns(judged.output) - unread
+            claims = await self._extract(
+                scope, record, stretch, conversation, judged, kept, told, order, asker, now, out
+            )
         with _phase("plan"):
             placed = await self._place(scope, record, claims, order, asker, self.clock.over_by(), out)
             plans = [p for p in placed.plans if p.action is not PlanAction.SKIP]
@@ -291,19 +300,21 @@ class Committer:
         order: CommitOrder,
         asker: Asker,
         out: Outcome,
-    ) -> Tagging:
-        degraded = ""
+    ) -> tuple[Tagging, frozenset[str]]:
+        """The tagging, and the turns nobody could say anything about."""
+        degraded, unread = "", frozenset[str]()
         if order.stages == "off":
             output = tagging.everything(record.session_id, conversation.turns)
         else:
             subjects = [record.key.owner.principal, *record.principals]
             tagged = await tagging.tag(asker, scope, record.session_id, subjects, conversation)
-            output, degraded = tagged.output, tagged.degraded
+            output, degraded, unread = tagged.output, tagged.degraded, tagged.unread
             out.rejected += tagged.rejected
         if degraded:
-            out.degraded.append(Degraded("archive_only", f"{degraded}; the words are kept for a short time only"))
+            out.owes = stretch.first_seq
+            out.degraded.append(Degraded("tagging", f"{degraded}; the words stay, and the same call again heals it"))
         used = asker.llm_used
-        return Tagging(
+        made = Tagging(
             first_seq=stretch.first_seq,
             last_seq=stretch.last_seq,
             head=stretch.head,
@@ -312,8 +323,8 @@ class Committer:
             model=used["model"],
             prompt_version=next((t.prompt_version for t in asker.traces if t.task == "tagging.value_tags"), ""),
             degraded=degraded,
-            ttl_seconds=ARCHIVE_ONLY_TTL if degraded else 0,
         )
+        return made, unread
 
     async def _extract(
         self,
@@ -322,19 +333,20 @@ class Committer:
         stretch: Stretch,
         conversation: Conversation,
         judged: Tagging,
+        kept: frozenset[str],
         summary: str,
         order: CommitOrder,
         asker: Asker,
         now: datetime,
         out: Outcome,
     ) -> list[Claim]:
-        if judged.degraded or not order.write_facts:
+        if not order.write_facts:
             out.unanswered = frozenset(Shelf)
             return []
         sources = extracting.Sources(
             record=record,
             conversation=conversation,
-            kept=kept_turns(judged.output),
+            kept=kept,
             tags=judged.output.tags,
             said_at=said_in_turn(stretch.turns),
             untimed=frozenset(t.turn.turn_id for t in stretch.turns if not t.turn.timestamp_iso),
@@ -343,14 +355,16 @@ class Committer:
             agent_id=order.agent_id,
         )
         wanted = order.options.categories_filter
-        config = extracting.with_limit(
-            self.pipeline_config,
-            order.options.max_candidates,
-            self.commit_config.max_candidates_per_commit,
+        limit = self.commit_config.max_candidates_per_commit
+        config = (
+            extracting.with_limit(self.pipeline_config, order.options.max_candidates, limit)
+            if order.capped
+            else replace(self.pipeline_config, max_candidates_per_commit=sys.maxsize)
         )
-        found = await extracting.extract(
-            asker, scope, sources, config, None if wanted is None else frozenset(wanted), now
-        )
+        shelves = frozenset(Shelf if wanted is None else wanted)
+        found = await extracting.extract(asker, scope, sources, config, None if wanted is None else shelves, now)
+        if found.unanswered & shelves:
+            out.owes = stretch.first_seq
         out.rejected += found.rejected
         out.degraded += found.degraded
         out.proposed = found.proposed
@@ -450,6 +464,7 @@ class Committer:
             gone=tuple(c.claim_id for c in out.gone),
             others=tuple(out.others),
             changes=tuple(change_of(p) for p in plans),
+            owes=bool(out.owes),
         )
         if not order.options.dry_run:
             await self.archive.put_claims(scope, record.key, out.claims)

@@ -19,9 +19,10 @@ LISTED = 1000
 
 @dataclass(slots=True)
 class Intake:
-    """What stage 1 made of an input."""
+    """What stage 1 made of an input. `named` is how many of its turns brought ids of their own."""
 
     spool: Spool = field(default_factory=Spool)
+    named: int = 0
     dropped: list[DroppedTurn] = field(default_factory=list)
     dropped_count: int = 0
     masked: list[MaskedText] = field(default_factory=list)
@@ -34,8 +35,12 @@ def take_in(
     """Parse, redact, denoise (with `rules`), check. Blocking; nothing is stored until all is known to be good."""
     intake = Intake()
     check = OutputCheck()
+
+    def named() -> None:
+        intake.named += 1
+
     with opened(raw) as source:
-        turns: Iterable[Turn] = normalise(source, input_format)
+        turns: Iterable[Turn] = normalise(source, input_format, named)
         if redactor is not None:
             turns = _redacted(turns, redactor, intake)
         for step in denoise(turns, rules) if rules is not None else (Denoised(turn=t) for t in turns):

@@ -29,6 +29,7 @@ class WriteOrder:
     cleanup_on_failure: bool = False
     llm_policy: LlmPolicy = "require"
     wait: Wait = "indexed"
+    capped: bool = False
     agent_id: str = "default"
     options: CommitOptions = field(default_factory=CommitOptions)
     used_contexts: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class WriteOrder:
             stages=self.stages,
             write_facts=self.facts,
             overwrite=self.overwrite,
+            capped=self.capped,
             agent_id=self.agent_id,
             used_contexts=self.used_contexts,
             used_tools=self.used_tools,

@@ -11,7 +11,9 @@ from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import SessionRecord
 
 
-def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> SessionRecord:
+def new_record(
+    key: SessionKey, principals: tuple[str, ...], clock: Clock, order: dict[str, Any] | None = None
+) -> SessionRecord:
     now = clock.now()
     return SessionRecord(
         tenant_id=key.tenant_id,
@@ -19,6 +21,7 @@ def new_record(key: SessionKey, principals: tuple[str, ...], clock: Clock) -> Se
         owner_id=key.owner.id,
         session_id=key.session_id,
         principals=principals,
+        order=order,
         created_at=now,
         updated_at=now,
     )
@@ -31,11 +34,13 @@ async def open_page(
     key: SessionKey,
     principals: tuple[str, ...],
     record: SessionRecord | None,
+    order: dict[str, Any] | None = None,
 ) -> SessionRecord:
-    """The session's page, made if it is new; two who make it at once share it."""
+    """The session's page, made if it is new; two who make it at once share it. `order` is what is asked of it: whoever
+    finds it unfinished, and no job for it, knows what to do."""
     if record is not None and set(record.principals) == set(principals):
         return record
-    fresh = new_record(key, principals, clock)
+    fresh = new_record(key, principals, clock, order)
     try:
         return await archive.write_session(scope, fresh, record.version if record else 0)
     except VersionConflict:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from mnemon.contracts.claims import Claim
@@ -16,8 +16,10 @@ from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConf
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Archive, Clock, Holds, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
-from mnemon.contracts.sessions import KeptRule, SessionRecord, SessionStatus, StoredTurn
+from mnemon.contracts.sessions import EXPIRED, KeptRule, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
+from mnemon.logic.toolwork import is_account
+from mnemon.logic.transcripts import Content, content, overlap, unseen
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.index.indexing import BATCH
 from mnemon.pipelines.index.worker import LEASE, lease_kept
@@ -29,6 +31,8 @@ from mnemon.pipelines.write.pages import new_record, open_page, turn_page
 from mnemon.pipelines.write.telling import Telling
 
 _APPEND = 2_000
+# Turns the caller's own count does not know: those that came back, beside the place they had, and accounts of tools.
+_BESIDE = "beside"
 # How long one writer waits for another before it gives up.
 HOLD_S = 60.0
 
@@ -37,11 +41,36 @@ AskerFactory = Callable[[], Asker | None]
 
 @dataclass(frozen=True, slots=True)
 class _Appended:
+    before: int
     written: int
     already_there: int
     turn_count: int
     chain_head: str
     fresh: list[StoredTurn]
+    forgotten: int = 0
+    returned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What of the given turns the session holds: the first `count` of them, those of them in `back` only until their
+    time was over, `forgotten` of them only as places. The rest is `numbered` on."""
+
+    before: int = 0
+    head: str = ""
+    count: int = 0
+    forgotten: int = 0
+    back: tuple[Turn, ...] = ()
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A turn's place, what it says, and what is left of it where it was taken away."""
+
+    seq: int
+    said: Content
+    gone: Tombstone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +98,11 @@ class SessionWriter:
         """`lent` when the model is the caller's own: nobody but this process can finish with it what has to wait."""
         telling = Telling(key, intake, order, asker, lent)
         record = await self.archive.read_session(scope, key)
-        if _is_done(record, order):
+        if _is_done(record, telling):
             return await self._skipped(scope, record, telling)
         async with self._held(key, order, telling) as job:
             record = await self.archive.read_session(scope, key)
-            if record is not None and _is_done(record, order):  # by somebody we waited for
+            if record is not None and _is_done(record, telling):  # by somebody we waited for
                 await self._bring_up(record, job, [], telling)
                 return await self._skipped(scope, record, telling)
             return await self._write(scope, key, principals, record, telling, job)
@@ -87,22 +116,37 @@ class SessionWriter:
         telling: Telling,
         job: Job | None,
     ) -> Telling:
-        order = telling.order
-        record = await open_page(self.archive, self.clock, scope, key, principals, before)
-        appended = await self._append(scope, key, telling.intake)
+        order, said = telling.order, telling.order.to_payload()
+        record = await open_page(self.archive, self.clock, scope, key, principals, before, said)
+        if before is not None and _is_complete(before) and order.mode == "once" and not order.overwrite:
+            appended = await self._nothing_new(scope, before, telling)
+        else:
+            appended = await self._append(scope, record, await self._known(scope, before, telling), telling)
         telling.appended(appended.written, appended.already_there, appended.turn_count)
+        if appended.returned:
+            returned = record.counts.get(_BESIDE, 0) + appended.returned
+            record = record.model_copy(update={"counts": {**record.counts, _BESIDE: returned}})
+        if appended.forgotten:
+            why = "of these turns were forgotten here and stay so; new words need ids of their own"
+            telling.degrade("forgotten", f"{appended.forgotten} {why}")
         if not order.extract or telling.asker is None:
+            update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
             if order.extract:
                 telling.skip_facts("llm_missing", "no language model is configured; only the words were kept")
-            update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
+                update |= {"owes": await self._owed(scope, record), "order": said}
             try:
                 record = await self._complete(scope, record, update, telling)
             except CommitError as error:
                 return await self._failed(scope, record, before, job, error, telling)
             return await self._indexed(record, job, appended.fresh, telling)
-        record = await self._turn_page(scope, record, {**_page(appended), "status": SessionStatus.IN_PROGRESS})
+        begun: dict[str, Any] = {"status": SessionStatus.IN_PROGRESS, "order": said}
+        # What is left to the worker is answered at once.
+        begun |= {"answered": appended.before if order.wait == "indexed" else None}
+        record = await self._turn_page(scope, record, {**_page(appended), **begun})
         if order.wait == "archived":
-            return await self._left_to_the_worker(record, job, telling)
+            return await self._left_to_the_worker(record, job, appended.fresh, telling)
+        if not telling.asker.by_rules:  # which take no time
+            await self._words(record, appended.fresh, telling)
         try:
             record = await self._digest(scope, record, appended.fresh, telling)
         except CommitError as error:
@@ -125,8 +169,10 @@ class SessionWriter:
         telling = Telling(key, intake, order, asker)
         record = await self.archive.read_session(scope, key)
         there = await self._turn_ids(scope, record) if record else set()
+        seen = await self._known(scope, record, telling)
         record = record or new_record(key, principals, self.clock)
-        unseen = [turn for turn in intake.spool.turns() if turn.turn_id not in there]
+        given = islice(intake.spool.turns(), seen.count, None)
+        unseen = [turn for turn in given if seen.numbered or turn.turn_id not in there]
         now, known = self.clock.now(), len(there)
         turns = [StoredTurn(turn, n, now, "") for n, turn in enumerate(unseen, known + 1)]
         record = record.model_copy(update={"turn_count": known + len(turns)})
@@ -140,13 +186,13 @@ class SessionWriter:
         record = await self.archive.read_session(scope, key)
         if record is None:
             return
-        unfinished = record.status is not SessionStatus.COMPLETED
-        if order.extract and unfinished and record.turn_count:
-            try:
-                record = await self._resume_digest(scope, record, order, job)
-            except MnemonError as error:
-                await self._turn_page(scope, record, _failure(error))
-                raise
+        asker = self.lent.get(job.job_id) or self.own_asker()
+        if not _is_complete(record) and not record.turn_count:
+            record = await self._closed(scope, record)
+        elif order.extract and (not _is_complete(record) or (record.owes and asker)):
+            record = await self._resume_digest(scope, record, order, asker)
+        if record is None:
+            return
         await self.replicas.index_session(key)
         await self.replicas.project(key)
         # Also those a writer left that died, or lost its index, after it had completed the page.
@@ -154,17 +200,36 @@ class SessionWriter:
             await self._index_others(commit.others)
         self.lent.pop(job.job_id, None)
 
-    async def _resume_digest(self, scope: Scope, record: SessionRecord, order: WriteOrder, job: Job) -> SessionRecord:
-        asker = self.lent.get(job.job_id) or self.own_asker()
-        if asker is None and order.llm_policy == "require":
+    async def _resume_digest(
+        self, scope: Scope, record: SessionRecord, order: WriteOrder, asker: Asker | None
+    ) -> SessionRecord:
+        """The words before anything a model is asked for: who has none leaves them found, and the rest waiting."""
+        if not _is_complete(record):
+            await self.replicas.index_session(record.key)
+        if asker is None:
             raise ModelNotConfigured("this session waits for a language model and none is configured", field="llm")
         telling = Telling(record.key, Intake(), order, asker)
-        if asker is None:
-            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
-        record = await self._digest(scope, record, [], telling)
-        if telling.outcome.failures:
-            raise _partial(telling.outcome)
+        try:
+            record = await self._digest(scope, record, [], telling)
+            if telling.outcome.failures:
+                raise _partial(telling.outcome)
+        except MnemonError as error:
+            if not _is_complete(record):
+                await self._turn_page(scope, record, _failure(error))
+            raise
         return record
+
+    async def _closed(self, scope: Scope, record: SessionRecord) -> SessionRecord | None:
+        """A session whose first writer died. Whether its words are all, only he could say: it is told to be written
+        again. One without a word was never there."""
+        there = await self.archive.append_turns(scope, record.key, ())
+        if not there.turn_count:
+            await self.archive.drop_session(scope, record.key)
+            await self.replicas.index_session(record.key)
+            return None
+        died = {"status": SessionStatus.FAILED, "error_reason": "its writer died before the end; write it again"}
+        words = {"turn_count": there.turn_count, "chain_head": there.chain_head, "answered": 0}
+        return await self._turn_page(scope, record, {**died, **words})
 
     # --- one at a time
 
@@ -209,13 +274,7 @@ class SessionWriter:
     async def _skipped(self, scope: Scope, record: SessionRecord | None, telling: Telling) -> Telling:
         """Completed already: nothing is written, and turns it has not seen are named, not swallowed."""
         assert record is not None
-        there = await self._turn_ids(scope, record)
-        unseen = [t.turn_id for t in telling.intake.spool.turns() if t.turn_id not in there]
-        if unseen:
-            some = ", ".join(unseen[:5]) + (", …" if len(unseen) > 5 else "")
-            why = f"{len(unseen)} turns are not in the completed session ({some}); write them with mode='append'"
-            telling.degrade("unseen_turns", why)
-        telling.counts |= {"turns_in_session": len(there), "turns_unseen": len(unseen)}
+        await self._nothing_new(scope, record, telling)
         if record.graph and telling.order.graph_upsert and telling.graph == "skipped":
             # Complete, but perhaps not in the graph: asking again is how a caller has that made good.
             try:
@@ -233,21 +292,84 @@ class SessionWriter:
         there = {t.turn.turn_id for t in await self.archive.read_turns(scope, record.key)}
         return there | {t.turn_id for t in await self.archive.read_tombstones(scope, record.key)}
 
-    async def _append(self, scope: Scope, key: SessionKey, intake: Intake) -> _Appended:
-        for blob in intake.spool.blobs():
+    async def _nothing_new(self, scope: Scope, record: SessionRecord, telling: Telling) -> _Appended:
+        """The session as it is, and what of the given turns it does not hold."""
+        ids = await self._turn_ids(scope, record)
+        given = list(telling.intake.spool.turns())
+        if telling.intake.named:
+            missing = [turn.turn_id for turn in given if turn.turn_id not in ids]
+        else:
+            there = [row.said for row in await self._contents(scope, record.key)]
+            missing = [given[n].turn_id for n in unseen(there, [content(turn) for turn in given])]
+        if missing:
+            some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+            why = f"{len(missing)} turns are not in the completed session ({some}); write them with mode='append'"
+            telling.degrade("unseen_turns", why)
+        telling.counts |= {"turns_in_session": len(ids), "turns_unseen": len(missing)}
+        count = record.turn_count
+        return _Appended(count, 0, len(given) - len(missing), count, record.chain_head, [])
+
+    async def _append(self, scope: Scope, record: SessionRecord, known: _Known, telling: Telling) -> _Appended:
+        spool = telling.intake.spool
+        for blob in spool.blobs():
             await self.archive.put_blob(scope, blob)
         fresh: list[StoredTurn] = []
-        written = already = count = 0
-        head = ""
-
-        for batch in _batches(intake.spool.turns()):
-            result = await self.archive.append_turns(scope, key, batch)
+        written, forgotten = 0, known.forgotten
+        already = known.count - len(known.back)
+        count, head = known.before, known.head
+        new = islice(spool.turns(), known.count, None)
+        batches = [(batch, False) for batch in _batches(iter(known.back))]
+        for batch, numbered in chain(batches, ((batch, known.numbered) for batch in _batches(new))):
+            result = await self.archive.append_turns(scope, record.key, batch, numbered)
             written += len(result.appended)
             already += result.already_there
+            forgotten += result.forgotten
             count, head = result.turn_count, result.chain_head
             # A long session is read back from the archive a page at a time instead of being held in memory.
             fresh = [*fresh, *result.appended] if written <= BATCH else []
-        return _Appended(written, already, count, head, fresh)
+        return _Appended(known.before, written, already, count, head, fresh, forgotten, len(known.back))
+
+    async def _known(self, scope: Scope, record: SessionRecord | None, telling: Telling) -> _Known:
+        """Of turns without ids of their own: which are there already (see `logic.transcripts`), and where the rest
+        goes. With ids the archive sees to it."""
+        if record is None:
+            return _Known()
+        end = await self.archive.append_turns(scope, record.key, ())
+        here = _Known(end.turn_count, end.chain_head)
+        if telling.intake.named or not end.turn_count:
+            return here
+        spool = telling.intake.spool
+        new = replace(here, numbered=telling.order.mode == "append")
+        answered = record.turn_count if record.answered is None else min(record.answered, record.turn_count)
+        if spool.count < end.turn_count - record.counts.get(_BESIDE, 0) and answered == end.turn_count:
+            return new
+        there = await self._contents(scope, record.key)
+        begun = sum(row.seq <= answered for row in there)
+        given = list(islice(spool.turns(), len(there)))
+        count = overlap([row.said for row in there], begun, [content(turn) for turn in given])
+        if count == 0:
+            return new
+        matched = there if count == len(there) else there[begun : begun + count]
+        gone = [(turn, row.gone) for turn, row in zip(given, matched, strict=False) if row.gone is not None]
+        back = [turn.model_copy(update={"turn_id": g.turn_id}) for turn, g in gone if g.reason == EXPIRED]
+        return replace(here, count=count, forgotten=len(gone) - len(back), back=tuple(back), numbered=True)
+
+    async def _contents(self, scope: Scope, key: SessionKey) -> list[_Row]:
+        """What every turn of a session says, in their order. One that came back after its time was over counts where it
+        first stood; accounts of tools are no part of what was said."""
+        turns = [t for t in await self.archive.read_turns(scope, key) if not is_account(t.turn.turn_id)]
+        gone = [t for t in await self.archive.read_tombstones(scope, key) if not is_account(t.turn_id)]
+        held = {t.turn.turn_id: content(t.turn) for t in turns}
+        left = {t.turn_id for t in gone}
+        rows = [_Row(t.seq, held[t.turn.turn_id]) for t in turns if t.turn.turn_id not in left]
+        rows += [_Row(t.seq, held.get(t.turn_id), None if t.turn_id in held else t) for t in gone]
+        return sorted(rows, key=lambda row: row.seq)
+
+    async def _owed(self, scope: Scope, record: SessionRecord) -> int:
+        """The first turn of which no memories were made."""
+        commits = await self.archive.read_commits(scope, record.key, after=record.commits - 1)
+        first = max((c.last_seq for c in commits if c.number == record.commits), default=0) + 1
+        return min(first, record.owes) if record.owes else first
 
     # --- memories
 
@@ -264,17 +386,24 @@ class SessionWriter:
                 raise
             reason = "budget" if error.details.get("cause") == "RESOURCE_EXHAUSTED" else "llm_error"
             telling.skip_facts(reason, error.message)
-            return await self._complete(scope, record, {"kept": _kept_rule(order, bool(record.commits))}, telling)
+            update = {"owes": await self._owed(scope, record), "order": order.to_payload()}
+            kept = {"kept": _kept_rule(order, bool(record.commits))}
+            return await self._complete(scope, record, {**update, **kept}, telling)
         telling.outcome = outcome
         if fresh:
             fresh += outcome.recorded
         if outcome.failures:
             return record
-        update: dict[str, Any] = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
+        update = {"kept": _kept_rule(order, bool(record.commits or outcome.commit))}
+        if outcome.owes:
+            update |= {"owes": outcome.owes, "order": order.to_payload()}
         if outcome.commit:
             update |= {"claim_ids": outcome.claim_ids, "commits": outcome.commit}
         if outcome.last is not None and outcome.last.seq > record.turn_count:
             update |= {"turn_count": outcome.last.seq, "chain_head": outcome.last.chain}
+        if outcome.recorded:
+            beside = record.counts.get(_BESIDE, 0) + len(outcome.recorded)
+            update |= {"counts": {**record.counts, _BESIDE: beside}}
         return await self._complete(scope, record, update, telling)
 
     async def _complete(
@@ -282,7 +411,8 @@ class SessionWriter:
     ) -> SessionRecord:
         """The page that vouches; where the graph is required, not before the graph holds what the page will say."""
         order = telling.order
-        done = {"status": SessionStatus.COMPLETED, "error_reason": None, "graph": order.graph_upsert, **update}
+        nothing_left = {"error_reason": None, "order": None, "answered": None, **({"owes": 0} if order.extract else {})}
+        done = {"status": SessionStatus.COMPLETED, **nothing_left, "graph": order.graph_upsert, **update}
         page = record.model_copy(update=done)
         if order.graph_upsert and order.graph_policy == "require":
             try:
@@ -290,7 +420,7 @@ class SessionWriter:
             except MnemonError as error:
                 telling.graph_failed(error)
                 raise CommitError(f"the graph does not take it: {error.message}", phase="graph") from error
-        counts = {"events": page.turn_count, "claims": len(page.claim_ids)}
+        counts = {**page.counts, "events": page.turn_count, "claims": len(page.claim_ids)}
         return await self._turn_page(scope, record, {**done, "counts": counts})
 
     async def _turn_page(self, scope: Scope, record: SessionRecord, update: dict[str, Any]) -> SessionRecord:
@@ -316,8 +446,10 @@ class SessionWriter:
             return telling.ended("failed", record)
         if telling.order.cleanup_on_failure:
             await self._clean_up(scope, record, before, telling)
-        with suppress(MnemonError):  # the index repeats what the page says; where it cannot, the page is enough
+        try:
             await self.replicas.index_session(record.key)
+        except MnemonError:  # the page is enough, and the words are found as words
+            await self._words(record, [], telling)
         await self._let_go(job)
         return telling.ended("failed", record)
 
@@ -338,12 +470,23 @@ class SessionWriter:
 
     # --- replicas
 
-    async def _left_to_the_worker(self, record: SessionRecord, job: Job | None, telling: Telling) -> Telling:
+    async def _words(self, record: SessionRecord, fresh: list[StoredTurn], telling: Telling) -> None:
+        """To be found by word, and by whoever reads on, before any model is asked."""
+        try:
+            await self.replicas.index_words(record.key, fresh)
+        except MnemonError as error:
+            telling.degrade("index_pending", f"{error}; the worker will try again")
+
+    async def _left_to_the_worker(
+        self, record: SessionRecord, job: Job | None, fresh: list[StoredTurn], telling: Telling
+    ) -> Telling:
+        await self._words(record, fresh, telling)
         if job is not None:
             if telling.lent and telling.asker is not None:
                 self.lent[job.job_id] = telling.asker
             await self.queue.release(job.job_id)
-        telling.degrade("digest_pending", "the words are kept; the worker makes memories of them and indexes them")
+        told = "the words are kept and can be searched; the worker finds them by meaning and makes memories of them"
+        telling.degrade("digest_pending", told)
         return telling.ended("ok", record)
 
     async def _indexed(
@@ -351,10 +494,12 @@ class SessionWriter:
     ) -> Telling:
         """Read your writes, or leave it to the worker."""
         if telling.order.wait == "archived":
+            await self._words(record, fresh, telling)
             if job is not None:
                 await self.queue.release(job.job_id)
             telling.graph = "pending" if record.graph else "skipped"
-            telling.degrade("index_pending", "the worker indexes it; wait='archived' was asked for")
+            told = "the words can be searched; the worker finds them by meaning; wait='archived' was asked for"
+            telling.degrade("index_pending", told)
         else:
             await self._bring_up(record, job, fresh, telling)
         return telling.ended("ok", record)
@@ -408,9 +553,17 @@ def _sessions(claims: Sequence[Claim]) -> tuple[SessionKey, ...]:
     return tuple(dict.fromkeys(claim.session for claim in claims))
 
 
-def _is_done(record: SessionRecord | None, order: WriteOrder) -> bool:
-    completed = record is not None and record.status is SessionStatus.COMPLETED
-    return completed and order.mode == "once" and not order.overwrite
+def _is_complete(record: SessionRecord) -> bool:
+    return record.status is SessionStatus.COMPLETED
+
+
+def _is_done(record: SessionRecord | None, telling: Telling) -> bool:
+    """Nothing to write, and nothing to make good: what a model owes, this call's model can make up for."""
+    if record is None or not _is_complete(record):
+        return False
+    order = telling.order
+    owed = record.owes and order.extract and telling.asker is not None
+    return order.mode == "once" and not order.overwrite and not owed
 
 
 def _page(appended: _Appended) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stage 2: which words are worth keeping, judged in windows, settled as one, or the whole session only archived."""
+"""Stage 2: which words are worth keeping, judged in windows and settled as one. A bad tag goes, the words stay."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ WINDOW_CHARACTERS = 24_000
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """`degraded` says why nothing of it is written."""
+    """`degraded` says what a model got wrong to the last; of the turns in `unread` it said nothing that can be read."""
 
     output: ValueTaggingOutput
     rejected: tuple[Rejected, ...] = ()
     degraded: str = ""
+    unread: frozenset[str] = frozenset()
 
 
 async def tag(
@@ -39,13 +40,31 @@ async def tag(
     given = [TagInput(session_id, tuple(part)) for part in parts]
     answers = await asyncio.gather(*(asker.ask(TAGGING, part, scope) for part in given))
     outputs: list[ValueTaggingOutput] = []
+    wrong: list[Violation] = []
+    dropped: list[Rejected] = []
+    unread: set[str] = set()
     for part, answer in zip(given, answers, strict=True):
-        wrong = [v for v in answer.violations if v.rule != REMEMBER]
-        if answer.output is None or wrong:
-            return Tagged(nothing(session_id, whole), _told(answer, wrong), _why(wrong))
-        outputs += [answer.output, *_honoured(part, answer)]
+        bad = [v for v in answer.violations if v.rule != REMEMBER]
+        if answer.output is None:
+            outputs.append(everything(session_id, part.turns))
+            unread |= {turn.turn_id for turn in part.turns}
+            wrong += bad
+            continue
+        # What is wrong with the lists alone is put right when they are settled.
+        wrong += [v for v in bad if v.item is not None]
+        dropped += _told(answer, bad)
+        outputs += [_without(answer.output, bad, part) if bad else answer.output, *_honoured(part, answer)]
     output, rejected = settle(conversation, session_id, subjects, outputs)
-    return Tagged(output, tuple(rejected))
+    return Tagged(output, (*dropped, *rejected), _why(wrong) if wrong or unread else "", frozenset(unread))
+
+
+def _without(output: ValueTaggingOutput, wrong: Sequence[Violation], given: TagInput) -> ValueTaggingOutput:
+    """The good tags. What the rest was about is not judged, so all that is not plainly dropped counts as kept."""
+    bad = {v.item for v in wrong}
+    tags = tuple(tag for n, tag in enumerate(output.tags) if n not in bad)
+    dropped = {*output.dropped_turn_ids} - {*output.kept_turn_ids, *(tag.turn_id for tag in output.tags)}
+    kept = tuple(turn.turn_id for turn in given.turns if turn.turn_id not in dropped)
+    return output.model_copy(update={"tags": tags, "kept_turn_ids": kept})
 
 
 def windows(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
@@ -62,15 +81,8 @@ def windows(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
         yield tuple(part)
 
 
-def nothing(session_id: str, turns: Sequence[Turn]) -> ValueTaggingOutput:
-    """A session of which nothing is written."""
-    dropped = tuple(turn.turn_id for turn in turns)
-    stats = TaggingStats(input_turns=len(dropped), dropped_turns=len(dropped))
-    return ValueTaggingOutput(session_id=session_id, dropped_turn_ids=dropped, stats=stats)
-
-
 def everything(session_id: str, turns: Sequence[Turn]) -> ValueTaggingOutput:
-    """A session of which every turn is kept and nothing judged (`stages="off"`)."""
+    """Turns that are kept and not judged: all of a session (`stages="off"`), or those a model gave no answer about."""
     kept = tuple(turn.turn_id for turn in turns)
     return ValueTaggingOutput(
         session_id=session_id, kept_turn_ids=kept, stats=TaggingStats(input_turns=len(kept), kept_turns=len(kept))

@@ -122,7 +122,6 @@ def _memories(outcome: Outcome) -> dict[str, Any]:
         "facts_rejected": sum(r.what == "claim" for r in outcome.rejected),
         "facts_removed": len(outcome.gone),
         "turns_kept": outcome.kept,
-        "turns_archived_only": outcome.archived_only,
         "nodes_created": actions[PlanAction.CREATE],
         "nodes_merged": actions[PlanAction.MERGE] + actions[PlanAction.APPEND],
         "nodes_deleted": actions[PlanAction.DELETE],

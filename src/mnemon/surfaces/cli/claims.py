@@ -188,8 +188,8 @@ def sweep(tenant: str | None, trust_clock: bool, place: Place) -> None:
         print_json(result)
         return
     console.print(
-        f"out of sight: {result.claims_excluded} claims, {result.turns_excluded} turns; "
-        f"taken away: {result.claims_removed} claims, {result.turns_removed} turns, {result.entries_removed} entries",
+        f"out of sight: {result.claims_excluded} claims; "
+        f"taken away: {result.claims_removed} claims, {result.entries_removed} entries",
         highlight=False,
     )
     if result.put_off:

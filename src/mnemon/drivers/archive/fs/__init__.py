@@ -79,11 +79,13 @@ class FsArchive:
         self._promises = PromiseFiles(self._layout.home, step)
         self._eraser = EraserFiles(self._layout, self._turns, self._papers, self._blobs, step)
 
-    async def append_turns(self, scope: Scope, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+    async def append_turns(
+        self, scope: Scope, key: SessionKey, turns: Sequence[Turn], numbered: bool = False
+    ) -> AppendResult:
         if self._turns.is_quick(key, turns):
             with suppress(BlockingIOError):  # somebody else holds the session: wait for them in a thread
-                return self._turns.append(scope, key, turns, wait=False)
-        return await asyncio.to_thread(self._turns.append, scope, key, turns)
+                return self._turns.append(scope, key, turns, numbered, wait=False)
+        return await asyncio.to_thread(self._turns.append, scope, key, turns, numbered)
 
     async def read_turns(
         self, scope: Scope, key: SessionKey, after: int = 0, limit: int | None = None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.sessions import EXPIRED
 from mnemon.contracts.turns import Span, Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.layout import TURNS, Layout
@@ -45,7 +46,10 @@ class Quotes:
         for path, head in self._heads.pop(line.seq, ()):
             if head != line.chain:
                 yield Broken(path, "chain", f"turn {line.seq} is not the one it names")
-        turn_id = turn.turn_id if turn else (line.gone or {})["turn_id"]
+        gone = line.gone or {}
+        if turn is None and gone["reason"] == EXPIRED:
+            return  # it may have come back since
+        turn_id = turn.turn_id if turn else gone["turn_id"]
         for path, who, span in self._spans.pop(turn_id, ()):
             if what := _wrong(span, turn.text if turn else None):
                 yield Broken(path, "span", f"{who}: {what}")

@@ -18,7 +18,7 @@ from typing import Any
 from mnemon.contracts.errors import Conflict, Corrupt, NotFound, VersionConflict
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, SessionRecord, SessionStatus, StoredTurn, Tombstone
+from mnemon.contracts.sessions import EXPIRED, AppendResult, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import drop_aside
@@ -27,6 +27,7 @@ from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep,
 from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
+from mnemon.logic.adapters.turns import position_id
 from mnemon.logic.masking import mask, quotes, without
 
 _OPEN_SESSIONS = 512
@@ -74,6 +75,18 @@ def _turned_at(folder: Path) -> int:
 
 def _no_session(key: SessionKey) -> NotFound:
     return NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
+
+
+def _numbered(tail: _Tail, turns: Sequence[Turn]) -> list[Turn]:
+    """Each with the number of its place as its id, or the next one that nobody has."""
+    out: list[Turn] = []
+    number = tail.count
+    for turn in turns:
+        number += 1
+        while tail.seen.get(turn_id := position_id(number)) is not None:
+            number += 1
+        out.append(turn.model_copy(update={"turn_id": turn_id}))
+    return out
 
 
 def _fingerprint(body: bytes) -> bytes:
@@ -171,6 +184,9 @@ class TurnFiles:
             "claim_ids": (),
             "counts": {},
             "error_reason": None,
+            "owes": 0,
+            "order": None,
+            "answered": None,
         }
         last = deque(chainlog.readable_lines(folder / TURNS), maxlen=1)
         if last and last[0].seq > there.turn_count:
@@ -233,21 +249,25 @@ class TurnFiles:
         """A few turns behind a known tail, on a disk that syncs fast: a thread would cost more than the append."""
         return len(turns) <= _FEW and key in self._tails and self._sync_s < _FAST_S
 
-    def append(self, scope: Scope, key: SessionKey, turns: Sequence[Turn], wait: bool = True) -> AppendResult:
+    def append(
+        self, scope: Scope, key: SessionKey, turns: Sequence[Turn], numbered: bool = False, wait: bool = True
+    ) -> AppendResult:
         folder = self._layout.session(key)
         if scope.tenant_id != key.tenant_id:
             raise _no_session(key)
         try:
             with locked(folder, wait=wait):
-                return self._append(self._tail(scope, key, folder, wait), key, turns)
+                tail = self._tail(scope, key, folder, wait)
+                return self._append(tail, key, _numbered(tail, turns) if numbered else turns)
         except FileNotFoundError:
             raise _no_session(key) from None
 
     def _append(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
         new, bodies, prints = self._unseen(tail, key, turns)
         repeated = len(turns) - len(new)
+        forgotten = sum(tail.seen.get(turn.turn_id) == GONE for turn in turns) if repeated else 0
         if not new:
-            return AppendResult((), repeated, tail.count, tail.head)
+            return AppendResult((), repeated, tail.count, tail.head, forgotten)
         at = self._clock.now()
         before = tail.count
         data, chains = chainlog.chained(bodies, at, before, tail.head, self._entropy(16 * len(bodies)))
@@ -262,7 +282,7 @@ class TurnFiles:
             last = len(data) - data.rfind(b"\n", 0, -1) - 1
             tail.seen.keep(Path(tail.path), Reach(tail.count, tail.head, tail.size - last, tail.size))
         stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
-        return AppendResult(stored, repeated, stored[-1].seq, chains[-1])
+        return AppendResult(stored, repeated, stored[-1].seq, chains[-1], forgotten)
 
     def _unseen(
         self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]
@@ -322,7 +342,7 @@ class TurnFiles:
             if line.body is not None:
                 # What was masked is not taken for another turn when it is sent again as it was: it stays masked.
                 seen.fresh[_turn_id(line.body)] = GONE if line.masked else _fingerprint(line.body)
-            elif line.gone:
+            elif line.gone and line.gone["reason"] != EXPIRED:
                 seen.fresh[line.gone["turn_id"]] = GONE
         if tail.count < record.turn_count:
             # Writing on would cut off what is left of them.
