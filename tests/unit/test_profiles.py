@@ -375,7 +375,7 @@ def desk_with(chat: Chat, before: Callable[[str], Awaitable[None]]) -> ChatDesk:
     archive: Any = Meddling(parts.archive, before)
     index: Any = Meddling(parts.index, before)
     graph: Any = Meddling(parts.graph, before)
-    replicas = Replicas(Indexer(archive, index, parts.embedder), Grapher(archive, graph))
+    replicas = Replicas(Indexer(archive, index, parts.embedder), Grapher(archive, graph), parts.replicas.presence)
     keeper = ClaimKeeper(archive, index, replicas, parts.clock, parts.queue, parts.worker)
     return ChatDesk(
         parts.chats.ender, archive, index, parts.embedder, keeper, replicas, parts.clock, parts.config.cognitive.query

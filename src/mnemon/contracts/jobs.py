@@ -19,6 +19,7 @@ class JobKind(StrEnum):
     RELATION = "relation"
     DELETE = "delete"
     MOVE = "move"
+    CATCH_UP = "catch_up"
 
 
 class JobStatus(StrEnum):

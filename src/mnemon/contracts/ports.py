@@ -18,7 +18,7 @@ from mnemon.contracts.models import ChatMessage, Completion
 from mnemon.contracts.nodes import Edge, Level, Node, NodeKey, NodeStat, NodeSummary, Revision, Shelf
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
+from mnemon.contracts.sessions import AppendResult, Kept, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 
@@ -291,19 +291,48 @@ class Graph(Protocol):
     async def close(self) -> None: ...
 
 
+class Presence(Protocol):
+    """Who is writing, so that the words of whoever dies at it are looked after."""
+
+    async def sign(self) -> None:
+        """Before anything is written to the archive or a replica. Costs nothing after the first time."""
+        ...
+
+    async def leave(self) -> None:
+        """What was written has reached its replicas, or has a job that sees to it."""
+        ...
+
+    async def gone(self) -> list[str]:
+        """Those who died at work."""
+        ...
+
+    async def strike(self, names: list[str]) -> None:
+        """They were looked after."""
+        ...
+
+
 class Replicator(Protocol):
     """Brings what the archive holds of a session to its replicas."""
 
-    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
-        """Into the index; how many turns that was. `fresh` are turns just archived, to spare reading them again."""
+    async def index_session(
+        self, key: SessionKey, fresh: Sequence[StoredTurn] = (), page: SessionRecord | None = None
+    ) -> int:
+        """Into the index; how many turns that was. `fresh` are turns just archived, and `page` is the page just
+        written, to spare reading them again."""
         ...
 
     async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
         """Into the index for whoever looks for words, without waiting for any model; `index_session` is still due."""
         ...
 
-    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
-        """Into the graph."""
+    async def project(
+        self,
+        key: SessionKey,
+        fresh: Sequence[StoredTurn] = (),
+        anew: bool = False,
+        page: SessionRecord | None = None,
+    ) -> None:
+        """Into the graph; `anew` also what was told before."""
         ...
 
     async def stage(self, record: SessionRecord) -> None:
@@ -336,6 +365,14 @@ class TurnStore(Protocol):
     ) -> AppendResult:
         """Durable on return. A turn that is there with the same content is passed over; with another: Conflict. With
         `numbered` they are new, whatever their ids: each is given the next one of the session."""
+        ...
+
+    async def keep_turns(
+        self, scope: Scope, record: SessionRecord, expect: int, turns: Sequence[Turn], numbered: bool = False
+    ) -> Kept:
+        """Turns and the page that vouches for them in one step: `append_turns` and `write_session` at the cost of one
+        of them. A session that is new comes into being with its words. VersionConflict also where there are words the
+        page does not know of."""
         ...
 
     async def read_turns(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -59,15 +59,22 @@ class SessionRecord(BaseModel):
     def key(self) -> SessionKey:
         return SessionKey(self.tenant_id, Owner(self.owner_kind, self.owner_id), self.session_id)
 
+    def with_words(self, turn_count: int, chain_head: str) -> Self:
+        """The page that vouches for the words up to here."""
+        counts = {**self.counts, "events": turn_count} if self.counts else self.counts
+        return self.model_copy(update={"turn_count": turn_count, "chain_head": chain_head, "counts": counts})
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn in its place: the n-th of its session (from 1), archived at a moment, under its link of the chain."""
+    """A turn in its place: the n-th of its session (from 1), archived at a moment, under its link of the chain. Of one
+    just archived it is known which link that one hangs on."""
 
     turn: Turn
     seq: int
     archived_at: datetime
     chain: str
+    hangs_on: str | None = field(default=None, compare=False)
 
     @property
     def ts_ms(self) -> int:
@@ -97,6 +104,14 @@ class AppendResult:
     turn_count: int
     chain_head: str
     forgotten: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A page and the words it now vouches for."""
+
+    record: SessionRecord
+    words: AppendResult
 
 
 @dataclass(frozen=True, slots=True)

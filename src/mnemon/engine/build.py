@@ -14,6 +14,7 @@ from mnemon.contracts.cognitive import AlertsConfig
 from mnemon.contracts.errors import InvalidArgument, MissingExtra, NotFound
 from mnemon.contracts.nodes import Shelf
 from mnemon.contracts.ports import Archive, Clock, Embedder, Graph, Index, Premises, Queue
+from mnemon.drivers.attendance import Attendance
 from mnemon.drivers.home_clock import HomeClock
 from mnemon.drivers.liveness import worker_id
 from mnemon.drivers.webhook import Webhook
@@ -96,11 +97,12 @@ def _assemble(
     queue = _queue(config, home, clock)
     indexer = Indexer(archive, index, made)
     graph = cast(Graph, home.open("graph.db", driver("graph", "sqlite")))
-    replicas = Replicas(indexer, Grapher(archive, graph))
+    worker = worker_id()
+    presence = Attendance(home.place("present"), worker)
+    replicas = Replicas(indexer, Grapher(archive, graph), presence)
     if home.read_only:
         config = replace(config, background_worker=False)
     standing = Standing(home, archive, replicas, config.background_worker and not for_rebuild)
-    worker = worker_id()
     models = Models()
     models.choose(None, llm, config.llm)  # a mistake in the settings is told here, not at the first write
     likeness = NearestNodes(index, made, config.dedup)
@@ -127,7 +129,7 @@ def _assemble(
         worker=worker,
         replicas=replicas,
         likeness=likeness,
-        writer=SessionWriter(archive, queue, replicas, committer, clock, worker, own_asker),
+        writer=SessionWriter(archive, queue, replicas, committer, clock, worker, own_asker, presence=presence),
         messages=messages,
         retriever=Retriever(OwnIndex(index, made, clock)),
         recaller=Recaller(messages, clock),

@@ -220,7 +220,10 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         source, form = source_of(turns, raw, input_format)
         config = self._parts.config
         mask = redactor(config) if (config.redact if redact is None else redact) else None
-        return await asyncio.to_thread(take_in, source, form, config.denoise if stages == "full" else None, mask)
+        given = source, form, config.denoise if stages == "full" else None, mask
+        if isinstance(source, list) and _is_little(source):
+            return take_in(*given)  # over before a thread would have started
+        return await asyncio.to_thread(take_in, *given)
 
     # --- reading
 
@@ -234,6 +237,12 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         """Everything a scope may do, for a surface that has one of its own."""
         made = AsyncBoundMemory(self._open, scope), AsyncEntries(self._open, scope), AsyncGraphView(self._open, scope)
         return Doors(*made)
+
+
+def _is_little(rows: Sequence[Any]) -> bool:
+    """A turn or two of a chat, not a pasted book."""
+    texts = (row.get("text") for row in rows if isinstance(row, Mapping))
+    return len(rows) <= 4 and all(isinstance(text, str) and len(text) <= 2_000 for text in texts)
 
 
 def _with_notices(result: SessionWriteResult, parts: Parts) -> SessionWriteResult:

@@ -80,6 +80,7 @@ class OpenMemory:
             settings.cognitive.historian.concurrency,
             parts.watch.settled,
             parts.offers,
+            parts.recover,
         )
 
     def _open(self) -> Parts:
@@ -148,6 +149,8 @@ class OpenMemory:
         parts = self._parts
         if parts.standing is not None:
             await parts.standing.stop()
+        if parts.service is None:
+            await parts.replicas.presence.leave()
         for part in (parts.alerts, parts.queue, parts.index, parts.graph, parts.embedder, parts.archive):
             await part.close()
         if parts.standing is not None:

@@ -26,6 +26,7 @@ from mnemon.pipelines.entries.finding import EntrySearch
 from mnemon.pipelines.entries.writing import EntryWriter
 from mnemon.pipelines.govern.claims import ClaimKeeper
 from mnemon.pipelines.govern.forgetting import Forgetter
+from mnemon.pipelines.govern.mending import catch_up
 from mnemon.pipelines.govern.nodes import NodeKeeper
 from mnemon.pipelines.govern.sweeping import Sweeper
 from mnemon.pipelines.graph.outside import Outside
@@ -35,7 +36,7 @@ from mnemon.pipelines.historian.desk import ChatDesk
 from mnemon.pipelines.historian.digesting import Historian
 from mnemon.pipelines.historian.watching import Watch
 from mnemon.pipelines.index.worker import Handler
-from mnemon.pipelines.jobs import is_about_a_node, is_about_claims, node_of, session_of
+from mnemon.pipelines.jobs import catch_up_job, is_about_a_node, is_about_claims, node_of, session_of
 from mnemon.pipelines.messages import MessageTools
 from mnemon.pipelines.recall.recalling import Recaller
 from mnemon.pipelines.replicas import Replicas
@@ -119,6 +120,7 @@ class Parts:
             JobKind.RELATION: self._index,
             JobKind.DELETE: self._delete,
             JobKind.MOVE: self.nodes.carry_out,
+            JobKind.CATCH_UP: self._catch_up,
         }
 
     def offers(self) -> tuple[str, ...]:
@@ -132,6 +134,16 @@ class Parts:
             await self.replicas.index_node(node_of(job))
         else:
             await self.replicas.bring_up(session_of(job))
+
+    async def recover(self) -> int:
+        """Take over what the dead left: their jobs, and whatever they archived that has not reached the replicas."""
+        if gone := await self.replicas.presence.gone():
+            await self.queue.put([catch_up_job()])
+            await self.replicas.presence.strike(gone)
+        return await self.queue.recover()
+
+    async def _catch_up(self, job: Job) -> None:
+        await catch_up(self.archive, self.replicas, self.queue)
 
     async def _delete(self, job: Job) -> None:
         """Of an earlier version; what is forgotten now is promised in the archive."""

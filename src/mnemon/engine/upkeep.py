@@ -99,7 +99,7 @@ class Upkeep(OpenMemory):
     async def run_jobs(self) -> IndexBatchResult:
         """Do every job that is due, now, those of dead workers among them, and say what came of them."""
         parts = self._open()
-        await parts.queue.recover()
+        await parts.recover()
         await parts.forgetter.finish()
         worker = self._make_worker()
         claimed = succeeded = failed = 0

@@ -42,6 +42,11 @@ def is_about_claims(job: Job) -> bool:
     return "nodes" in job.payload
 
 
+def catch_up_job() -> Job:
+    """See what of the archive has not reached the replicas. A new one each time, as above."""
+    return Job(f"catch-up-{uuid.uuid4().hex}", JobKind.CATCH_UP, "")
+
+
 def is_about_a_node(job: Job) -> bool:
     return "slug" in job.payload
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState
 from mnemon.contracts.commits import WritePlan
-from mnemon.contracts.errors import Corrupt, MnemonError, NotFound
+from mnemon.contracts.errors import Corrupt, MnemonError, NotFound, VersionConflict
 from mnemon.contracts.filters import Eq, every
 from mnemon.contracts.nodes import NodeKey
 from mnemon.contracts.ports import Archive, Queue
@@ -114,6 +115,19 @@ async def _mend_content(archive: Archive, replicas: Replicas, scope: Scope, reco
     except (Corrupt, NotFound, ValueError):  # damaged beyond mending, and told; or forgotten meanwhile
         pass
     return done
+
+
+async def catch_up(archive: Archive, replicas: Replicas, queue: Queue) -> None:
+    """After somebody died at work: what they archived is vouched for, and what has not reached the replicas queued."""
+    async for tenant in archive.tenants():
+        scope = Scope.steward_of(tenant)
+        for record in [record async for record in archive.sessions(scope)]:
+            if record.status is SessionStatus.COMPLETED:
+                with suppress(Corrupt, NotFound, VersionConflict):  # damaged, forgotten, or written on meanwhile
+                    await _vouch(archive, scope, record)
+        await queue_stale(archive, replicas, queue, tenant)
+        indexer = replicas.indexer
+        await Follower(archive, indexer.index, indexer.embedder, replicas.grapher.graph).mend(tenant)
 
 
 async def queue_stale(archive: Archive, replicas: Replicas, queue: Queue, tenant_id: str) -> tuple[int, int]:

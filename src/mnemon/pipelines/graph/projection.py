@@ -15,7 +15,7 @@ from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn
 from mnemon.logic.chats import is_call_id
 from mnemon.logic.graph.projecting import last_event, of_claims, of_turns
 from mnemon.logic.ids import turn_id
-from mnemon.pipelines.index.projection import Lives, added_claims, lives
+from mnemon.pipelines.index.projection import Lives, added_claims, is_new, lives
 
 # Turns of one step: a session of up to this many is seen wholly or not at all without a second step.
 _BATCH = 2_000
@@ -65,18 +65,27 @@ class Grapher:
     archive: Archive
     graph: Graph
 
-    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = (), anew: bool = False) -> None:
+    async def project(
+        self,
+        key: SessionKey,
+        fresh: Sequence[StoredTurn] = (),
+        anew: bool = False,
+        page: SessionRecord | None = None,
+    ) -> None:
         """Bring one session up to date; `anew` also what was told before, where words were taken away. `fresh` are
-        turns just archived, to spare reading them again. The page is read again afterwards: whoever changed it
-        meanwhile may have been here before us."""
+        turns just archived and `page` the page just written, to spare reading them again. The page is read again
+        afterwards: whoever changed it meanwhile may have been here before us."""
         scope = Scope.steward_of(key.tenant_id)
         seen = 0
-        while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
+        record = page or await self.archive.read_session(scope, key)
+        while record is not None and record.version != seen:
             if not record.graph:
-                await self._take_back(scope, key)
+                if not is_new(record, fresh):
+                    await self._take_back(scope, key)
             elif record.status is SessionStatus.COMPLETED:
                 await self._project(scope, record, anew, shown=True, fresh=fresh)
             seen, fresh = record.version, ()
+            record = await self.archive.read_session(scope, key)
         if record is None:
             await self._take_back(scope, key)
 
@@ -123,10 +132,10 @@ class Grapher:
         self, scope: Scope, record: SessionRecord, anew: bool, shown: bool, fresh: Sequence[StoredTurn] = ()
     ) -> None:
         origins = origins_of(record.key)
-        mark = await self._mark(scope, record.key)
+        mark = _Mark() if is_new(record, fresh) else await self._mark(scope, record.key)
         if shown and not anew and mark.version == record.version:
             return
-        if anew or not await self._goes_on(scope, record, mark):
+        if anew or not await self._goes_on(scope, record, mark, fresh):
             mark = _Mark()
         life = lives(record, await self.archive.read_tags(scope, record.key) if record.kept == "tagged" else [])
         version = record.version if shown else 0  # what is staged counts for nothing until it is told again
@@ -150,10 +159,13 @@ class Grapher:
         if shown and unseen:
             await self.graph.publish(scope, origins)
 
-    async def _goes_on(self, scope: Scope, record: SessionRecord, mark: _Mark) -> bool:
+    async def _goes_on(self, scope: Scope, record: SessionRecord, mark: _Mark, fresh: Sequence[StoredTurn]) -> bool:
         """Is what the graph holds the beginning of what there is to tell?"""
         if mark.seq == 0 or mark.kept != record.kept:
             return False
+        follows = fresh and (fresh[0].seq - 1, fresh[0].hangs_on) == (mark.seq, mark.head)
+        if follows and mark.commits == record.commits:
+            return True
         at = await self.archive.read_turns(scope, record.key, after=mark.seq - 1, limit=1)
         if not at or (at[0].seq, at[0].chain) != (mark.seq, mark.head):
             return False

@@ -27,6 +27,7 @@ from mnemon.pipelines.index.projection import (
     added_claims,
     chunk_entries,
     claim_entries,
+    is_new,
     is_profile,
     lives,
     marker_entry,
@@ -47,24 +48,28 @@ class Indexer:
     index: Index
     embedder: Embedder
 
-    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
-        """Bring one session up to date and return how many turns were indexed. `fresh` are turns just archived: where
-        they follow the marker directly, they need not be read again. Of one that is not completed the words are shown,
-        and how it stands; nothing of them counts as remembered yet.
+    async def index_session(
+        self, key: SessionKey, fresh: Sequence[StoredTurn] = (), page: SessionRecord | None = None
+    ) -> int:
+        """Bring one session up to date and return how many turns were indexed. `fresh` are turns just archived, `page`
+        the page that was just written: where they follow the marker directly, they need not be read again. Of one that
+        is not completed the words are shown, and how it stands; nothing of them counts as remembered yet.
 
         The page is read again afterwards: whoever changed it meanwhile may have been here before us."""
         scope = Scope.steward_of(key.tenant_id)
         indexed = seen = 0
-        while (record := await self.archive.read_session(scope, key)) is not None and record.version != seen:
+        record = page or await self.archive.read_session(scope, key)
+        while record is not None and record.version != seen:
             indexed += await self._index(scope, record, fresh)
             seen, fresh = record.version, ()
+            record = await self.archive.read_session(scope, key)
         if record is None:
             await self.index.delete(scope, Eq("uri", key.uri))
         return indexed
 
     async def _index(self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn]) -> int:
         key = record.key
-        marker, more_said = await self._marker(scope, record)
+        marker, more_said = await self._marker(scope, record, fresh)
         if record.status is not SessionStatus.COMPLETED:
             return await self._words(scope, record, marker)
         if marker == Marker.at(record, record.turn_count, record.chain_head) and not more_said:
@@ -99,7 +104,8 @@ class Indexer:
         chunks, versions = await self._chunks(scope, nodes)
         # Before the marker says that they are gone. What is indexed in one step is there with its marker or not at
         # all; only where it took several, or there was no marker, can one be left that no marker names.
-        if indexed > BATCH or marker.seq == 0 or not set(marker.claim_ids) <= set(record.claim_ids):
+        unknown = marker.seq == 0 and not is_new(record, fresh)
+        if indexed > BATCH or unknown or not set(marker.claim_ids) <= set(record.claim_ids):
             await self._drop_lost_claims(scope, record)
         await self.index.upsert(scope, [*words, *chunks, marker_entry(record, end)])
         await self._look_again(scope, versions)
@@ -112,7 +118,7 @@ class Indexer:
         record = await self.archive.read_session(scope, key)
         if record is None:
             return
-        marker, _ = await self._marker(scope, record)
+        marker, _ = await self._marker(scope, record, fresh)
         if not fresh:
             fresh = await self.archive.read_turns(scope, key, after=max(marker.seq, marker.words), limit=BATCH)
         words = turn_entries(record, fresh, None, _NOT_YET)
@@ -150,12 +156,14 @@ class Indexer:
 
     # --- how far
 
-    async def _marker(self, scope: Scope, record: SessionRecord) -> tuple[Marker, bool]:
+    async def _marker(self, scope: Scope, record: SessionRecord, fresh: Sequence[StoredTurn]) -> tuple[Marker, bool]:
         """How far the index is, and whether more was said since. Was it built from these turns at all? The chain at
         the marker's turn tells."""
+        if is_new(record, fresh):
+            return Marker(), True
         found = await self.index.get(scope, [marker_id(record.key)])
         marker = Marker.of(found[0]) if found else Marker()
-        if marker.seq == 0:
+        if marker.seq == 0 or (fresh and (fresh[0].seq - 1, fresh[0].hangs_on) == (marker.seq, marker.head)):
             return marker, True
         at = await self.archive.read_turns(scope, record.key, after=marker.seq - 1, limit=2)
         if at and (at[0].seq, at[0].chain) == (marker.seq, marker.head):

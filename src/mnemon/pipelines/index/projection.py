@@ -69,6 +69,11 @@ def lives(record: SessionRecord, taggings: Sequence[Tagging]) -> Lives:
     return Lives("tagged", kept, judged, ruled)
 
 
+def is_new(record: SessionRecord, fresh: Sequence[StoredTurn]) -> bool:
+    """Are these a session's first words? Then no replica can have heard of it."""
+    return record.version == 1 and bool(fresh) and fresh[0].seq == 1
+
+
 def turn_entries(
     record: SessionRecord,
     turns: Sequence[StoredTurn],

@@ -58,8 +58,8 @@ class Worker:
     The queue gives out one job a lane, so what is done side by side is never of one lane. Nothing is claimed before
     there is a hand free for it, and while a job is done with which a worker has died nothing else is begun: so what a
     dead worker held is what it was doing. `offers` says what this worker has that jobs wait for; one that lacks it
-    waits and has not failed. `tend` is done now and then when there is nothing else to do. `on_settled` hears how each
-    try ended.
+    waits and has not failed. `recover` takes over what the dead left and says how many jobs that was. `tend` is done
+    now and then when there is nothing else to do. `on_settled` hears how each try ended.
     """
 
     def __init__(
@@ -72,8 +72,10 @@ class Worker:
         concurrency: int = CONCURRENCY,
         on_settled: Callable[[Settled], None] | None = None,
         offers: Callable[[], Collection[str]] = tuple,
+        recover: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         self._queue = queue
+        self._take_over = recover or queue.recover
         self._handlers = handlers
         self._tend = tend
         self._tend_every_s = tend_every_s
@@ -133,7 +135,7 @@ class Worker:
 
     async def _recover(self) -> int:
         try:
-            return await self._queue.recover()
+            return await self._take_over()
         except (MnemonError, OSError) as error:
             _log.warning("could not look for jobs of dead workers: %s; trying again", error)
             return 0

@@ -12,9 +12,16 @@ from itertools import chain, islice
 from typing import Any
 
 from mnemon.contracts.claims import Claim
-from mnemon.contracts.errors import Busy, CommitError, MnemonError, ModelNotConfigured, StorageFailed
+from mnemon.contracts.errors import (
+    Busy,
+    CommitError,
+    MnemonError,
+    ModelNotConfigured,
+    StorageFailed,
+    VersionConflict,
+)
 from mnemon.contracts.jobs import Job
-from mnemon.contracts.ports import Archive, Clock, Holds, Replicator
+from mnemon.contracts.ports import Archive, Clock, Holds, Presence, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import EXPIRED, KeptRule, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
@@ -84,6 +91,8 @@ class SessionWriter:
     # The model of the memory, for what the worker takes up; a caller's own model is only lent, while the process lives.
     own_asker: AskerFactory
     lent: dict[str, Asker] = field(default_factory=dict)
+    # Where this process is known to be at work, words need no job of their own to be looked after if it dies.
+    presence: Presence | None = None
 
     async def write(
         self,
@@ -100,12 +109,39 @@ class SessionWriter:
         record = await self.archive.read_session(scope, key)
         if _is_done(record, telling):
             return await self._skipped(scope, record, telling)
+        if self.presence is not None and _is_words_alone(record, principals, telling):
+            await self.presence.sign()
+            kept = await self._keep(scope, record or new_record(key, principals, self.clock), telling)
+            if kept is not None:
+                return kept
         async with self._held(key, order, telling) as job:
             record = await self.archive.read_session(scope, key)
             if record is not None and _is_done(record, telling):  # by somebody we waited for
                 await self._bring_up(record, job, [], telling)
                 return await self._skipped(scope, record, telling)
             return await self._write(scope, key, principals, record, telling, job)
+
+    async def _keep(self, scope: Scope, before: SessionRecord, telling: Telling) -> Telling | None:
+        """A chat's turn, the way most words come: one step in the archive, then the replicas. Nobody is asked to hold
+        the session meanwhile: the archive compares and sets. None where somebody else was faster."""
+        order, spool = telling.order, telling.intake.spool
+        for blob in spool.blobs():
+            await self.archive.put_blob(scope, blob)
+        update = {
+            "status": SessionStatus.COMPLETED,
+            "graph": order.graph_upsert,
+            "kept": _kept_rule(order, bool(before.commits)),
+            "counts": {"events": before.turn_count, "claims": len(before.claim_ids)},
+        }
+        page, numbered = before.model_copy(update=update), before.version > 0 and not telling.intake.named
+        try:
+            kept = await self.archive.keep_turns(scope, page, before.version, list(spool.turns()), numbered)
+        except VersionConflict:
+            return None
+        telling.appended(len(kept.words.appended), kept.words.already_there, kept.words.turn_count)
+        telling.tell_forgotten(kept.words.forgotten)
+        await self._bring_up(kept.record, None, list(kept.words.appended), telling)
+        return telling.ended("ok", kept.record)
 
     async def _write(
         self,
@@ -126,9 +162,7 @@ class SessionWriter:
         if appended.returned:
             returned = record.counts.get(_BESIDE, 0) + appended.returned
             record = record.model_copy(update={"counts": {**record.counts, _BESIDE: returned}})
-        if appended.forgotten:
-            why = "of these turns were forgotten here and stay so; new words need ids of their own"
-            telling.degrade("forgotten", f"{appended.forgotten} {why}")
+        telling.tell_forgotten(appended.forgotten)
         if not order.extract or telling.asker is None:
             update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
             if order.extract:
@@ -511,7 +545,7 @@ class SessionWriter:
         begun = time.perf_counter()
         failed: MnemonError | None = None
         try:
-            telling.counts["turns_indexed"] = await self.replicas.index_session(record.key, fresh)
+            telling.counts["turns_indexed"] = await self.replicas.index_session(record.key, fresh, record)
             for key in _sessions(telling.outcome.others):
                 await self.replicas.index_session(key)
         except MnemonError as error:
@@ -522,8 +556,11 @@ class SessionWriter:
         failed = await self._into_graph(record, telling, fresh) or failed
         if failed is None:
             await self._let_go(job)
-        elif job is not None:
-            await self.queue.fail(job.job_id, str(failed))
+            return
+        if job is None:  # until now it needed none
+            job = digest_job(record.key, telling.order.to_payload())
+            await self.queue.take(job, self.worker, LEASE)
+        await self.queue.fail(job.job_id, str(failed))
 
     async def _into_graph(
         self, record: SessionRecord, telling: Telling, fresh: Sequence[StoredTurn] = ()
@@ -531,7 +568,7 @@ class SessionWriter:
         """What goes wrong is told; the session is complete without it, and the same call made again tries again."""
         begun = time.perf_counter()
         try:
-            await self.replicas.project(record.key, fresh)
+            await self.replicas.project(record.key, fresh, page=record)
             for key in _sessions(telling.outcome.others):
                 await self.replicas.project(key)
         except MnemonError as error:
@@ -564,6 +601,20 @@ def _is_done(record: SessionRecord | None, telling: Telling) -> bool:
     order = telling.order
     owed = record.owes and order.extract and telling.asker is not None
     return order.mode == "once" and not order.overwrite and not owed
+
+
+def _is_words_alone(record: SessionRecord | None, principals: tuple[str, ...], telling: Telling) -> bool:
+    """Nothing to make of them, nothing to stage, few enough turns for one step, and no doubt which of them are new."""
+    order, intake = telling.order, telling.intake
+    staged = order.graph_upsert and order.graph_policy == "require"
+    if order.extract or staged or order.wait != "indexed" or not 0 < intake.spool.count <= BATCH:
+        return False
+    if record is None:
+        return True
+    goes_on = _is_complete(record) and order.mode == "append" and set(record.principals) == set(principals)
+    # Turns without ids may be those that are there, sent again: fewer than those cannot be, once all are answered.
+    new = intake.spool.count < record.turn_count and record.answered in (None, record.turn_count)
+    return bool(goes_on and not order.overwrite and (intake.named or new))
 
 
 def _page(appended: _Appended) -> dict[str, Any]:

@@ -54,6 +54,11 @@ class Telling:
         self.counts["facts_skipped_reason"] = reason
         self.degrade("facts", why)
 
+    def tell_forgotten(self, count: int) -> None:
+        if count:
+            why = "of these turns were forgotten here and stay so; new words need ids of their own"
+            self.degrade("forgotten", f"{count} {why}")
+
     def graph_failed(self, error: MnemonError) -> None:
         self.graph, self.graph_error = "failed", error.message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -17,7 +18,7 @@ from mnemon.contracts.nodes import REVISIONS_KEPT, Edge, Level, Node, NodeKey, N
 from mnemon.contracts.ports import Clock, LogName
 from mnemon.contracts.reports import LoadReport, Repair, VerifyReport
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import AppendResult, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
+from mnemon.contracts.sessions import AppendResult, Kept, LogLine, SessionRecord, StoredTurn, Tombstone, Witness
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import moving
@@ -38,6 +39,7 @@ from mnemon.drivers.os_errors import in_our_words
 
 T = TypeVar("T")
 _DONE = object()
+_HANDS = 16
 
 
 async def _each(items: Iterator[T]) -> AsyncIterator[T]:
@@ -72,6 +74,8 @@ class FsArchive:
         self._layout = Layout(home, step)
         self._blobs = BlobFiles(self._layout, step)
         self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
+        # Who waits for the disk waits side by side: the file system syncs what many wait for in one go.
+        self._hands = ThreadPoolExecutor(_HANDS, thread_name_prefix="mnemon-archive")
         self._papers = PaperFiles(self._layout, self._turns, step)
         self._nodes = NodeFiles(self._layout, clock, step, revisions_kept, kept_of)
         self._relations = RelationFiles(self._layout, self._nodes, clock, step)
@@ -86,6 +90,12 @@ class FsArchive:
             with suppress(BlockingIOError):  # somebody else holds the session: wait for them in a thread
                 return self._turns.append(scope, key, turns, numbered, wait=False)
         return await asyncio.to_thread(self._turns.append, scope, key, turns, numbered)
+
+    async def keep_turns(
+        self, scope: Scope, record: SessionRecord, expect: int, turns: Sequence[Turn], numbered: bool = False
+    ) -> Kept:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._hands, self._turns.keep, scope, record, expect, turns, numbered)
 
     async def read_turns(
         self, scope: Scope, key: SessionKey, after: int = 0, limit: int | None = None
@@ -102,6 +112,8 @@ class FsArchive:
         return await asyncio.to_thread(self._turns.mask, scope, key, masks)
 
     async def read_session(self, scope: Scope, key: SessionKey) -> SessionRecord | None:
+        if self._turns.is_at_hand(key):
+            return self._turns.read_session(scope, key)
         return await asyncio.to_thread(self._turns.read_session, scope, key)
 
     async def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
@@ -295,4 +307,4 @@ class FsArchive:
         return await asyncio.to_thread(moving.load, self._layout, scope.tenant_id, files)
 
     async def close(self) -> None:
-        """Nothing is held open between calls."""
+        self._hands.shutdown(wait=False)

@@ -268,12 +268,12 @@ def lines(path: Path, offset: int = 0) -> Iterator[Line]:
 
 def stamp(path: str) -> Stamp:
     try:
-        return _stamp(os.stat(path))  # noqa: PTH116  a string is faster, and this is hot
+        return stamped(os.stat(path))  # noqa: PTH116  a string is faster, and this is hot
     except FileNotFoundError:
         return NO_FILE
 
 
-def _stamp(status: os.stat_result) -> Stamp:
+def stamped(status: os.stat_result) -> Stamp:
     return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -298,7 +298,7 @@ def append(path: str, data: bytes, size: int, step: Step = no_step, what: str = 
             write_all(fd, data)
             step(f"{what}.before_sync")
             os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
-        left = _stamp(os.fstat(fd))
+        left = stamped(os.fstat(fd))
     finally:
         os.close(fd)
     if fresh:

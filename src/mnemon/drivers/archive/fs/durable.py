@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,23 +50,31 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Beside a path, a name nobody reads."""
+    """Beside a path, a name nobody reads; it tells whose it is."""
     return path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+
+
+def write_file(path: Path | str, data: bytes) -> os.stat_result:
+    """A new file, its bytes synced; how it was left."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with named(path):
+            write_all(fd, data)
+            os.fsync(fd)
+            return os.fstat(fd)
+    finally:
+        os.close(fd)
 
 
 def write_temporary(path: Path, data: bytes) -> Path:
     """The bytes, synced, under a name nobody reads yet."""
     temporary = temporary_name(path)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with named(path):
-            write_all(fd, data)
-            os.fsync(fd)
+            write_file(temporary, data)
     except OSError:
         _take_back([temporary])
         raise
-    finally:
-        os.close(fd)
     return temporary
 
 
@@ -96,17 +105,28 @@ def replace_file(path: Path, data: bytes, step: Step = no_step, what: str = "fil
     replace_files(path.parent, {path.name: data}, step, what)
 
 
-def sweep(root: Path, held: bool = False) -> list[Path]:
+def sweep(root: Path, held: bool = False, deep: bool = True) -> list[Path]:
     """Remove what dead processes left under names nobody reads, and say what it was. With `held`, also what living ones
-    could not take back: whoever holds the folder knows that nobody is writing in it."""
+    could not take back: whoever holds the folder knows that nobody is writing in it. Unless `deep`, of this folder
+    alone."""
     swept: list[Path] = []
-    for folder, _, names in os.walk(root):
+    for folder, folders, names in os.walk(root):
         for name in names:
-            match = _LEFTOVER.fullmatch(name)
-            if match and (held or not is_running(int(match[1]))):
+            if _is_left(name, held):
                 swept.append(Path(folder) / name)
                 swept[-1].unlink(missing_ok=True)
+        for name in [name for name in folders if _is_left(name, held)]:
+            folders.remove(name)
+            swept.append(Path(folder) / name)
+            shutil.rmtree(swept[-1], ignore_errors=True)
+        if not deep:
+            break
     return swept
+
+
+def _is_left(name: str, held: bool) -> bool:
+    match = _LEFTOVER.fullmatch(name)
+    return match is not None and (held or not is_running(int(match[1])))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Layout:
         return self.home / "tenants" / escape(tenant_id)
 
     def owner(self, tenant_id: str, owner: Owner) -> Path:
-        return self.tenant(tenant_id) / owner.kind.value / escape(owner.id)
+        return _owner_folder(self.home, tenant_id, owner)
 
     def session(self, key: SessionKey) -> Path:
         return _session_folder(self.home, key)
@@ -72,13 +73,21 @@ class Layout:
 
     def make_named(self, folder: Path, name: str) -> None:
         """Create a folder for an id; where the path holds only its hash, write the whole id inside."""
-        hashed = unescape(folder.name) is None
-        if (folder / FULL_NAME if hashed else folder).exists():
+        hashed = self.is_hashed(folder)
+        if os.path.exists(f"{folder}/{FULL_NAME}" if hashed else folder):  # noqa: PTH110  this is hot
             return
         make_dirs(folder)
         self._step("folder.made")
         if hashed:
             replace_file(folder / FULL_NAME, name.encode(), self._step, "folder")
+
+    def is_hashed(self, folder: Path) -> bool:
+        """Does the folder's name hold only the hash of what it stands for?"""
+        return "~~" in folder.name
+
+    def make_folder(self, folder: Path) -> None:
+        if not os.path.exists(folder):  # noqa: PTH110  this is hot
+            make_dirs(folder)
 
     def make_owner(self, tenant_id: str, owner: Owner) -> None:
         self.make_named(self.tenant(tenant_id), tenant_id)
@@ -108,11 +117,15 @@ class Layout:
         return named_folders(self.shelf(tenant_id, owner, shelf))
 
 
+# Built once each: joining paths costs as much as the sync of a short turn.
+@lru_cache(maxsize=4096)
+def _owner_folder(home: Path, tenant_id: str, owner: Owner) -> Path:
+    return home / "tenants" / escape(tenant_id) / owner.kind.value / escape(owner.id)
+
+
 @lru_cache(maxsize=4096)
 def _session_folder(home: Path, key: SessionKey) -> Path:
-    # Built once a session: joining paths costs as much as the sync of a short turn.
-    owner = home / "tenants" / escape(key.tenant_id) / key.owner.kind.value / escape(key.owner.id)
-    return owner / "sessions" / escape(key.session_id)
+    return _owner_folder(home, key.tenant_id, key.owner) / "sessions" / escape(key.session_id)
 
 
 @lru_cache(maxsize=4096)

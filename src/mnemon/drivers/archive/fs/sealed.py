@@ -19,16 +19,16 @@ _SEAL_ENTRY = re.compile(rb'\n "seal": "([0-9a-f]{64})"(,?)(?=\n)')
 _compact = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(", ", ": ")).encode
 
 
-def _render(body: dict[str, Any]) -> bytes:
-    if not body:
+def _render(lines: dict[str, str]) -> bytes:
+    if not lines:
         return b"{}\n"
-    lines = ",\n".join(f" {_compact(key)}: {_compact(body[key])}" for key in sorted(body))
-    return f"{{\n{lines}\n}}\n".encode()
+    return "{{\n{}\n}}\n".format(",\n".join(lines[key] for key in sorted(lines))).encode()
 
 
 def seal(body: dict[str, Any]) -> bytes:
     """The document's bytes, readable by people, sealed."""
-    return _render({**body, _SEAL: hashlib.sha256(_render(body)).hexdigest()})
+    lines = {key: f" {_compact(key)}: {_compact(value)}" for key, value in body.items()}
+    return _render({**lines, _SEAL: f' "{_SEAL}": "{hashlib.sha256(_render(lines)).hexdigest()}"'})
 
 
 def unseal(data: bytes, where: str) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
+import shutil
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +21,21 @@ from typing import Any
 from mnemon.contracts.errors import Conflict, Corrupt, NotFound, VersionConflict
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import EXPIRED, AppendResult, SessionRecord, SessionStatus, StoredTurn, Tombstone
+from mnemon.contracts.sessions import EXPIRED, AppendResult, Kept, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import drop_aside
 from mnemon.drivers.archive.fs.blobs import BLOB_REF, BlobFiles, blobs_named
-from mnemon.drivers.archive.fs.durable import Step, locked, replace_file, sweep, sync_dir
-from mnemon.drivers.archive.fs.layout import SESSION, TURNS, UNNEEDED, Layout
+from mnemon.drivers.archive.fs.durable import (
+    Step,
+    locked,
+    replace_file,
+    sweep,
+    sync_dir,
+    temporary_name,
+    write_file,
+)
+from mnemon.drivers.archive.fs.layout import FULL_NAME, SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
 from mnemon.logic.adapters.turns import position_id
@@ -73,6 +84,15 @@ def _turned_at(folder: Path) -> int:
     return chainlog.stamp(str(folder / SESSION)).changed_ns
 
 
+def _not_within(key: SessionKey) -> NotFound:
+    return NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
+
+
+def _check_within(scope: Scope, record: SessionRecord) -> None:
+    if not _owns(scope, record.key) or not scope.sees(record.principals):
+        raise _not_within(record.key)
+
+
 def _no_session(key: SessionKey) -> NotFound:
     return NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
 
@@ -105,6 +125,7 @@ class TurnFiles:
         self._entropy = entropy
         self._step = step
         self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
+        self._pages: dict[str, tuple[chainlog.Stamp, SessionRecord]] = {}
         self._guard = Lock()
         self._sync_s = 0.0  # a running average
 
@@ -115,40 +136,64 @@ class TurnFiles:
         return record if record and scope.sees(record.principals) else None
 
     def load_record(self, folder: Path) -> SessionRecord | None:
-        body = read_sealed(folder / SESSION)
-        return SessionRecord.model_validate(body) if body is not None else None
+        path = f"{folder}/{SESSION}"
+        there = chainlog.stamp(path)
+        if there == chainlog.NO_FILE:
+            return None
+        known = self._pages.get(path)
+        if known is not None and known[0] == there:
+            return known[1]
+        body = read_sealed(Path(path))
+        return self._know_page(path, there, SessionRecord.model_validate(body)) if body is not None else None
+
+    def _know_page(self, path: str, stamp: chainlog.Stamp, record: SessionRecord) -> SessionRecord:
+        """So that a page nobody has touched since is not read again."""
+        with self._guard:
+            if len(self._pages) >= _OPEN_SESSIONS:
+                self._pages.pop(next(iter(self._pages)))
+            self._pages[path] = (stamp, record)
+        return record
+
+    def is_at_hand(self, key: SessionKey) -> bool:
+        """Can the page be told without reading it? Or is there none?"""
+        path = f"{self._layout.session(key)}/{SESSION}"
+        there = chainlog.stamp(path)
+        known = self._pages.get(path)
+        return there == chainlog.NO_FILE or (known is not None and known[0] == there)
 
     def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
-        key = record.key
-        if not _owns(scope, key) or not scope.sees(record.principals):
-            raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
-        folder = self._layout.make_session(key)
+        _check_within(scope, record)
+        folder = self._layout.make_session(record.key)
         with locked(folder):
-            there = self.load_record(folder)
-            if there and not scope.sees(there.principals):
-                raise NotFound(f"session {key.session_id} is not within this scope", session_id=key.session_id)
-            version = there.version if there else 0
-            if version != expect:
-                raise VersionConflict(
-                    f"session {key.session_id} is at version {version}, not {expect}",
-                    session_id=key.session_id,
-                    version=version,
-                )
-            if there and set(there.principals) != set(record.principals):
-                raise Conflict(
-                    f"session {key.session_id} was written for {sorted(there.principals)}; "
-                    f"its visibility cannot change to {sorted(record.principals)}",
-                    field="visibility",
-                )
-            now = self._clock.now()
-            created = there.created_at if there else now
-            record = record.model_copy(update={"version": version + 1, "updated_at": now, "created_at": created})
+            record = self._next(scope, self.load_record(folder), record, expect)
             self._put_page(record)
         return record
+
+    def _next(self, scope: Scope, there: SessionRecord | None, record: SessionRecord, expect: int) -> SessionRecord:
+        """The page as it would stand after the one that is there. Call it locked."""
+        if there and not scope.sees(there.principals):
+            raise _not_within(record.key)
+        version = there.version if there else 0
+        if version != expect:
+            raise VersionConflict(
+                f"session {record.session_id} is at version {version}, not {expect}",
+                session_id=record.session_id,
+                version=version,
+            )
+        if there and set(there.principals) != set(record.principals):
+            raise Conflict(
+                f"session {record.session_id} was written for {sorted(there.principals)}; "
+                f"its visibility cannot change to {sorted(record.principals)}",
+                field="visibility",
+            )
+        now = self._clock.now()
+        created = there.created_at if there else now
+        return record.model_copy(update={"version": version + 1, "updated_at": now, "created_at": created})
 
     def _put_page(self, record: SessionRecord) -> None:
         path = self._layout.session(record.key) / SESSION
         replace_file(path, seal(record.model_dump(mode="json")), self._step, "session")
+        self._know_page(str(path), chainlog.stamp(str(path)), record)
 
     @contextmanager
     def writing(self, scope: Scope, key: SessionKey) -> Iterator[Path]:
@@ -262,6 +307,78 @@ class TurnFiles:
         except FileNotFoundError:
             raise _no_session(key) from None
 
+    def keep(
+        self, scope: Scope, record: SessionRecord, expect: int, turns: Sequence[Turn], numbered: bool = False
+    ) -> Kept:
+        _check_within(scope, record)
+        folder = self._layout.session(record.key)
+        if expect == 0 and turns and not os.path.exists(folder):  # noqa: PTH110  this is hot
+            kept = self._create(folder, record, turns)
+            if kept is not None:
+                return kept
+            # Somebody made it a moment ago: then it is as for any session that is there.
+        self._layout.make_session(record.key)
+        with locked(folder):
+            there = self.load_record(folder)
+            page = self._next(scope, there, record, expect)
+            if there is None:  # no word without a page that says whose it is
+                self._put_page(_opened(page))
+                page = page.model_copy(update={"version": page.version + 1})
+            tail = self._tail(scope, record.key, folder, wait=True)
+            if tail.count != record.turn_count:
+                raise VersionConflict(f"session {record.session_id} holds words its page does not know of")
+            appended = self._append(tail, record.key, _numbered(tail, turns) if numbered else turns)
+            page = page.with_words(appended.turn_count, appended.chain_head)
+            self._put_page(page)
+        return Kept(page, appended)
+
+    def _create(self, folder: Path, record: SessionRecord, turns: Sequence[Turn]) -> Kept | None:
+        """A session with its first words, as a folder that comes into being in one step; None if it is there by now."""
+        key = record.key
+        self._layout.make_owner(key.tenant_id, key.owner)
+        self._layout.make_folder(folder.parent)
+        now = self._clock.now()
+        path = str(folder / TURNS)
+        tail = _Tail(path, chainlog.NO_FILE, 0, 0, session_genesis(key), frozenset(record.principals), Seen())
+        new, bodies, prints = self._unseen(tail, key, turns)
+        data, chains = chainlog.chained(bodies, now, 0, tail.head, self._entropy(16 * len(bodies)))
+        page = record.model_copy(update={"version": 1, "created_at": now, "updated_at": now})
+        page = page.with_words(len(new), chains[-1])
+        staged = temporary_name(folder)
+        named = blobs_named(new)
+        with self._blobs.held(key.tenant_id, named) if named else nullcontext():
+            try:
+                tail.stamp, written = self._stage(staged, folder, data, page)
+                staged.rename(folder)
+            except OSError as error:
+                # No copy of it stays as long as this process lives.
+                shutil.rmtree(staged, ignore_errors=True)
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return None
+            self._step("keep.before_dir_sync")
+            sync_dir(folder.parent)
+        tail.size, tail.count, tail.head = len(data), len(new), chains[-1]
+        tail.seen.update(prints)
+        self._remember(key, tail)
+        self._know_page(f"{folder}/{SESSION}", written, page)
+        words = _stored(new, chains, now, 0, session_genesis(key))
+        return Kept(page, AppendResult(words, len(turns) - len(new), len(new), chains[-1]))
+
+    def _stage(
+        self, staged: Path, folder: Path, words: bytes, page: SessionRecord
+    ) -> tuple[chainlog.Stamp, chainlog.Stamp]:
+        """A session's folder under a name nobody reads yet; how its words and its page were left."""
+        staged.mkdir()
+        said = chainlog.stamped(write_file(f"{staged}/{TURNS}", words))
+        self._step("keep.words_written")
+        written = chainlog.stamped(write_file(f"{staged}/{SESSION}", seal(page.model_dump(mode="json"))))
+        if self._layout.is_hashed(folder):
+            write_file(f"{staged}/{FULL_NAME}", page.session_id.encode())
+        sync_dir(staged)
+        self._step("keep.before_rename")
+        return said, written
+
     def _append(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
         new, bodies, prints = self._unseen(tail, key, turns)
         repeated = len(turns) - len(new)
@@ -269,8 +386,8 @@ class TurnFiles:
         if not new:
             return AppendResult((), repeated, tail.count, tail.head, forgotten)
         at = self._clock.now()
-        before = tail.count
-        data, chains = chainlog.chained(bodies, at, before, tail.head, self._entropy(16 * len(bodies)))
+        before, head = tail.count, tail.head
+        data, chains = chainlog.chained(bodies, at, before, head, self._entropy(16 * len(bodies)))
         named = blobs_named(new)
         with self._blobs.held(key.tenant_id, named) if named else nullcontext():
             begun = time.perf_counter()
@@ -281,8 +398,7 @@ class TurnFiles:
         if tail.seen.is_due:
             last = len(data) - data.rfind(b"\n", 0, -1) - 1
             tail.seen.keep(Path(tail.path), Reach(tail.count, tail.head, tail.size - last, tail.size))
-        stored = tuple(StoredTurn(t, n, at, c) for n, (t, c) in enumerate(zip(new, chains, strict=True), before + 1))
-        return AppendResult(stored, repeated, stored[-1].seq, chains[-1], forgotten)
+        return AppendResult(_stored(new, chains, at, before, head), repeated, tail.count, tail.head, forgotten)
 
     def _unseen(
         self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]
@@ -318,13 +434,16 @@ class TurnFiles:
             if not wait:
                 raise BlockingIOError  # somebody else has written, and reading that takes a while
             tail = self._scan_tail(self.visible_record(scope, key), folder / TURNS)
-            with self._guard:
-                self._tails[key] = tail
-                while len(self._tails) > _OPEN_SESSIONS:
-                    self._tails.popitem(last=False)
+            self._remember(key, tail)
         elif not scope.sees(tail.principals):
             raise _no_session(key)
         return tail
+
+    def _remember(self, key: SessionKey, tail: _Tail) -> None:
+        with self._guard:
+            self._tails[key] = tail
+            while len(self._tails) > _OPEN_SESSIONS:
+                self._tails.popitem(last=False)
 
     def _scan_tail(self, record: SessionRecord, path: Path) -> _Tail:
         stamp = chainlog.stamp(str(path))
@@ -435,6 +554,7 @@ class TurnFiles:
             forget_seen(path)
             replace_file(path, b"".join(kept), self._step, "forget")
         sweep(path.parent, held=True)  # what was cut off may have left copies
+        sweep(path.parent.parent, deep=False)
         drop_aside(path.parent)
         self.drop_memory(key.tenant_id, key.owner, key.session_id)
         return changed, self.let_go(key)
@@ -465,6 +585,23 @@ class TurnFiles:
             for key in [k for k in self._tails if k.tenant_id == tenant_id]:
                 if owner in (None, key.owner) and session_id in (None, key.session_id):
                     del self._tails[key]
+
+
+def _stored(
+    turns: Sequence[Turn], chains: Sequence[str], at: datetime, before: int, head: str
+) -> tuple[StoredTurn, ...]:
+    """Turns behind the turn numbered `before`, whose chain is `head`."""
+    links = zip(turns, chains, (head, *chains), strict=False)
+    return tuple(
+        StoredTurn(turn, n, at, chain, hangs_on) for n, (turn, chain, hangs_on) in enumerate(links, before + 1)
+    )
+
+
+def _opened(page: SessionRecord) -> SessionRecord:
+    """The page of a session about to be written, as it is before its first word."""
+    return page.model_copy(
+        update={"status": SessionStatus.IN_PROGRESS, "turn_count": 0, "chain_head": "", "counts": {}}
+    )
 
 
 def unneeded_blobs(folder: Path) -> set[str]:

@@ -20,6 +20,7 @@ from mnemon.drivers.graph.sqlite.audiences import LISTED, Sql, listed, visible, 
 from mnemon.drivers.graph.sqlite.rows import SELECT_EDGE, SELECT_ITEM, merged, merged_edge
 from mnemon.drivers.graph.sqlite.telling import Speech, Teller, speeches
 from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
+from mnemon.drivers.together import Together
 from mnemon.logic.admission import check_limit
 from mnemon.logic.graph.admission import check_sayings
 from mnemon.logic.graph.listing import Place, cursor_after, place_of
@@ -40,6 +41,7 @@ class SqliteGraph:
         self._writing = Lock()
         self._reader = connect(path)
         self._writer = connect(path)
+        self._together = Together(self._put)
         try:
             with clear_errors(path):
                 migrate(self._writer, path, __name__)
@@ -69,15 +71,16 @@ class SqliteGraph:
     async def put(self, scope: Scope, sayings: Sequence[Saying]) -> dict[str, int]:
         check_sayings(scope, sayings)
         if sayings:
-            await asyncio.to_thread(self._put, scope, sayings)
+            await self._together((scope, sayings))
         given: Counter[str] = Counter()
         for saying in sayings:
             given.update(saying.batch.counts())
         return dict(given)
 
-    def _put(self, scope: Scope, sayings: Sequence[Saying]) -> None:
+    def _put(self, works: list[tuple[Scope, Sequence[Saying]]]) -> None:
         with self._change() as teller:
-            teller.tell(scope, sayings)
+            for scope, sayings in works:
+                teller.tell(scope, sayings)
 
     async def drop(self, scope: Scope, origins: Sequence[str]) -> int:
         return await asyncio.to_thread(self._drop, scope, list(origins))

@@ -35,6 +35,7 @@ from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
 from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
+from mnemon.drivers.together import Together
 from mnemon.logic.admission import check_ask, check_entries, check_limit, refused
 from mnemon.logic.exact import direction
 from mnemon.logic.filtering import split_kinds
@@ -47,6 +48,7 @@ _INLINE_ROWS = 5_000  # a scan this small is over before a thread would have sta
 _PREFILTER_ROWS = 2_000
 _BATCH = 500
 _SMALL_SEGMENT = 256
+_FEW = 4
 
 
 class SqliteIndex:
@@ -73,6 +75,7 @@ class SqliteIndex:
         self._state = state
         self._reading = Lock()
         self._writing = Lock()
+        self._together = Together(self._upsert_all)
         self._reader = connect(path)
         self._writer = connect(path)
         self._sections = Sections(self._reader, cache_bytes)
@@ -158,31 +161,33 @@ class SqliteIndex:
     async def upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
         check_entries(scope, entries, self._dimension)
         if entries:
-            await asyncio.to_thread(self._upsert, scope, entries)
+            await self._together((scope, entries))
+
+    def _upsert_all(self, works: list[tuple[Scope, Sequence[Entry]]]) -> None:
+        with self._writing, clear_errors(self._path), transaction(self._writer):
+            for scope, entries in works:
+                self._upsert(scope, entries)
 
     def _upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
         tenant = scope.tenant_id
         last = {e.id: e for e in entries}  # an id given twice: the later one counts
         bodies = body_columns(list(last.values()))
-        with self._writing, clear_errors(self._path), transaction(self._writer):
-            generation = self._generation_for_writing()
-            self._remove(self._replaced(generation, scope, last))
-            top = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
-            row = top[0] if top else 0
-            sections: dict[tuple[str, str], int] = {}
-            rows = []
-            for entry in last.values():
-                row += 1
-                key = (principals_text(entry.principals), entry.kind)
-                if key not in sections:
-                    sections[key] = self._section(generation, tenant, *key)
-                rows.append(entry_row(entry, row, generation, tenant, sections[key]))
-            first = row - len(rows) + 1
-            self._writer.executemany(INSERT_ENTRY, rows)
-            self._writer.executemany(INSERT_BODY, [(first + i, *b) for i, b in enumerate(bodies)])
-            self._writer.executemany(
-                "UPDATE section SET last_row = ? WHERE id = ?", [(row, s) for s in sections.values()]
-            )
+        generation = self._generation_for_writing()
+        self._remove(self._replaced(generation, scope, last))
+        top = self._writer.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+        row = top[0] if top else 0
+        sections: dict[tuple[str, str], int] = {}
+        rows = []
+        for entry in last.values():
+            row += 1
+            key = (principals_text(entry.principals), entry.kind)
+            if key not in sections:
+                sections[key] = self._section(generation, tenant, *key)
+            rows.append(entry_row(entry, row, generation, tenant, sections[key]))
+        first = row - len(rows) + 1
+        self._writer.executemany(INSERT_ENTRY, rows)
+        self._writer.executemany(INSERT_BODY, [(first + i, *b) for i, b in enumerate(bodies)])
+        self._writer.executemany("UPDATE section SET last_row = ? WHERE id = ?", [(row, s) for s in sections.values()])
 
     def _generation_for_writing(self) -> int:
         """Read inside the transaction: a rebuild may have been finished by another process."""
@@ -215,15 +220,17 @@ class SqliteIndex:
             self._writer.executemany("UPDATE section SET epoch = epoch + 1 WHERE id = ?", changed)
 
     def _section(self, generation: int, tenant: str, principals: str, kind: str) -> int:
-        self._writer.execute(
-            "INSERT OR IGNORE INTO section (generation, tenant, handle, principals, kind) VALUES (?, ?, ?, ?, ?)",
-            (generation, tenant, handle(json.loads(principals)), principals, kind),
-        )
-        row = self._writer.execute(
+        found = self._writer.execute(
             "SELECT id FROM section WHERE generation = ? AND tenant = ? AND principals = ? AND kind = ?",
             (generation, tenant, principals, kind),
         ).fetchone()
-        return int(row[0])
+        if found is not None:
+            return int(found[0])
+        made = self._writer.execute(
+            "INSERT INTO section (generation, tenant, handle, principals, kind) VALUES (?, ?, ?, ?, ?)",
+            (generation, tenant, handle(json.loads(principals)), principals, kind),
+        )
+        return int(made.lastrowid or 0)
 
     async def delete(self, scope: Scope, where: Where) -> int:
         return await asyncio.to_thread(self._delete, scope, where)
@@ -275,7 +282,9 @@ class SqliteIndex:
         return sections if kinds is None else [s for s in sections if s.kind in kinds]
 
     async def get(self, scope: Scope, ids: Sequence[str]) -> list[Entry]:
-        return await asyncio.to_thread(self._get, scope, list(ids))
+        if len(ids) > _FEW or self._reading.locked():
+            return await asyncio.to_thread(self._get, scope, list(ids))
+        return self._get(scope, list(ids))  # over before a thread would have started
 
     def _get(self, scope: Scope, ids: list[str]) -> list[Entry]:
         with self._snapshot():
