@@ -261,7 +261,7 @@ class GraphBatch(_Model):
 
     def counts(self) -> dict[str, int]:
         """How many of each, those there are."""
-        return {name: len(getattr(self, name)) for name in type(self).model_fields if getattr(self, name)}
+        return {name: len(given) for name, given in self if given}
 
 
 ITEM_TYPES: dict[ItemKind, type[GraphItem]] = {

@@ -22,7 +22,7 @@ def stable_id(*parts: str) -> str:
 @lru_cache(maxsize=4096)
 def space_of(kind: Literal["turns", "events"], key: SessionKey) -> bytes:
     """The namespace of a session's ids; see `turn_id` and `event_id`."""
-    return uuid.UUID(stable_id(kind, key.tenant_id, key.owner.space, key.session_id)).bytes
+    return _digest(_NAMESPACE, _to_json((kind, key.tenant_id, key.owner.space, key.session_id)))
 
 
 def turn_id(key: SessionKey, turn: str) -> str:
@@ -36,11 +36,15 @@ def event_id(key: SessionKey, turn: str) -> str:
 
 def within(space: bytes, name: str) -> str:
     """uuid5 of a name in a namespace, written out by hand: it is made for every turn."""
+    text = _digest(space, name).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _digest(space: bytes, name: str) -> bytes:
     digest = bytearray(hashlib.sha1(space + name.encode(), usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return bytes(digest)
 
 
 def marker_id(key: SessionKey) -> str:
