@@ -123,7 +123,7 @@ async def one_session(home: Path, rounds: int) -> list[list[str]]:
     return found
 
 
-async def ingest(home: Path, count: int, graph: bool) -> list[str]:
+async def ingest(home: Path, count: int, graph: bool) -> tuple[float, list[str]]:
     memory = AsyncMemory(home, embedder=NoEmbedder(), config=Config(background_worker=False))
     batch = [t.model_dump(mode="json", exclude_defaults=True) for t in turns(200)]
     before = peak_mb()
@@ -136,9 +136,11 @@ async def ingest(home: Path, count: int, graph: bool) -> list[str]:
     seconds = time.perf_counter() - begun
     await memory.close()
     rate = number * 200 / seconds
-    limit = "" if graph else f" (must ≥ 2,500, aim ≥ 5,000) {'ok' if rate >= 2500 else 'MISSED'}"
+    least, aim = (3000, "") if graph else (2500, ", aim ≥ 5,000")
+    limit = f" (must ≥ {least:,}{aim}) {'ok' if rate >= least else 'MISSED'}"
     where = "archive, index, graph" if graph else "archive, index"
-    return [f"{number * 200:,}", where, f"{seconds:.1f}", f"{rate:,.0f}{limit}", f"{before:.0f} → {peak_mb():.0f}"]
+    row = [f"{number * 200:,}", where, f"{seconds:.1f}", f"{rate:,.0f}{limit}", f"{before:.0f} → {peak_mb():.0f}"]
+    return seconds, row
 
 
 async def main() -> None:
@@ -155,9 +157,10 @@ async def main() -> None:
         rows += await one_session(home / "b", max(options.rounds // 8, 20))
         columns = ["what", "next to", "bare p50 ms", "ours p50 ms", "ours p95 ms", "ratio"]
         table("Durable writing", columns, rows)
-        columns = ["turns", "into", "seconds", "turns/s, embedding excluded", "peak memory MB"]
-        ingests = [await ingest(home / name, options.turns, graph) for name, graph in (("c", False), ("d", True))]
-        table("Ingest", columns, ingests)
+        columns = ["turns", "into", "seconds", "turns/s, embedding excluded", "peak memory MB", "times without graph"]
+        without, plain = await ingest(home / "c", options.turns, graph=False)
+        seconds, told = await ingest(home / "d", options.turns, graph=True)
+        table("Ingest", columns, [[*plain, "1.00×"], [*told, f"{seconds / without:.2f}×"]])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from mnemon.drivers.queue.sqlite import SqliteQueue
 from mnemon.drivers.sqlite_file import connect, scrub, transaction
+from mnemon.engine.clock import SystemClock
+
+NORMAL, FULL = 1, 2
+
+
+def test_a_replica_does_not_wait_for_the_disk_and_a_queue_does(tmp_path: Path) -> None:
+    """What a power cut takes off a replica's end is in the archive; a job is nowhere else."""
+    replica, queue = connect(tmp_path / "replica.db"), SqliteQueue(tmp_path / "queue.db", SystemClock())
+    levels = [db.execute("PRAGMA synchronous").fetchone()[0] for db in (replica, queue._db)]
+    assert levels == [NORMAL, FULL]
+    replica.close()
+    queue._db.close()
 
 
 @pytest.mark.parametrize("seed", range(3))

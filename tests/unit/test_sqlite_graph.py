@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mnemon.contracts.graph import Evidence, GraphAsk, Knowledge, Pointer, Utter
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.graph.sqlite import SqliteGraph
 from mnemon.drivers.graph.sqlite.asking import compile_ask
-from mnemon.testing.graph_suite import ALICE, DAY, STEWARD, edge, entity, event, saying, seen, whose
+from mnemon.testing.graph_suite import ALICE, DAY, STEWARD, edge, entity, event, given_back, saying, seen, whose
 
 CHILD = """
 import asyncio, sys
@@ -84,6 +85,78 @@ async def test_three_processes_write_at_once_and_nothing_is_lost(path: Path) -> 
     assert set(await seen(graph, ALICE)) == {f"{name}-{n}" for name in "abc" for n in range(12)}
     assert await graph.marks(ALICE, ["a", "b", "c"]) == {"a": "11", "b": "11", "c": "11"}
     await graph.close()
+
+
+OLD_ROWS = """
+INSERT INTO audience VALUES (1, 't1', 'u:alice', '["u:alice"]', 'dialog'), (2, 't1', 'u:bob', '["u:bob"]', 'dialog');
+INSERT INTO origin VALUES (1, 't1', 'one'), (2, 't1', 'two'), (3, 't2', 'one');
+INSERT INTO said VALUES (1, 1, 'm1'), (1, 2, 'm1'), (2, 1, 'm2');
+INSERT INTO item VALUES
+ (1, 'tom', 1, 1, 'entity', -4611686018427387904, NULL, NULL, NULL, 9, 0, 1, NULL, '{"id":"tom","name":"Tom"}'),
+ (2, 'tom', 1, 2, 'entity', -4611686018427387904, NULL, NULL, NULL, 9, 0, 1, NULL, '{"id":"tom","name":"Thomas"}'),
+ (3, 'e', 1, 1, 'event', 5, NULL, 'tom', NULL, 9, 0, 0, 9, '{"id":"e","summary":"went home","actor_id":"tom"}'),
+ (4, 'e', 2, 1, 'event', 5, NULL, NULL, NULL, 9, 0, 1, NULL, '{"id":"e","summary":"bob''s own"}');
+INSERT INTO name VALUES ('tom', 1), ('thomas', 2);
+INSERT INTO edge VALUES
+ (1, 'e', 'INVOLVES', 'tom', 1, 1, 0.5, NULL, 1, NULL, '[[0,1,2]]', NULL),
+ (2, 'e', 'INVOLVES', 'tom', 1, 2, 0.5, NULL, 1, NULL, '[["u",3,4]]', NULL),
+ (3, 'e', 'NEXT_EVENT', 'later', 2, 1, 1.0, NULL, 1, NULL, NULL, NULL)
+"""
+
+
+async def test_a_file_of_the_first_schema_is_carried_over_whole(path: Path) -> None:
+    first = resources.files("mnemon.drivers.graph.sqlite").joinpath("schema/001_first.sql").read_text(encoding="utf-8")
+    with sqlite3.connect(path) as db:
+        db.executescript(f"{first};{OLD_ROWS};PRAGMA user_version = 1")
+    db.close()
+    graph = SqliteGraph(path)
+    tom, went = entity("tom", "Tom", aliases=("Thomas",)), event("e", None, summary="went home", actor_id="tom")
+    assert await graph.get(ALICE, ["tom", "e"]) == [
+        given_back(tom),
+        given_back(went.model_copy(update={"published": False})),
+    ]
+    assert await seen(graph, ALICE, "entity", names=("thomas",)) == ["tom"]
+    assert await seen(graph, ALICE, "event", subjects=("tom",), linked=("tom",)) == ["e"]
+    (involves,) = await graph.edges(ALICE, ["tom"])
+    assert [(p.utterance_id, p.span_start) for p in involves.evidence] == [("e", 1), ("u", 3)]
+    assert await graph.marks(STEWARD, ["one", "two"]) == {"one": "m1", "two": "m2"}
+    assert await graph.count(STEWARD) == {"entity": 1, "event": 1, "edges": 2}
+    assert await graph.drop(STEWARD, ["one"]) == 5
+    assert await graph.count(STEWARD) == {"entity": 1, "edges": 1}
+    await graph.close()
+
+
+async def test_what_is_said_again_as_it_stands_is_not_written(graph: SqliteGraph) -> None:
+    told = [event("x\0y"), entity("e", "Tom"), edge("x\0y", "INVOLVES", "e")]
+    for step in range(3):
+        before = graph._writer.total_changes
+        await graph.put(ALICE, [saying("o", *told, event(f"new {step}"), whole=False, mark=str(step))])
+        new = 2 + (step > 0)  # its id, itself, and the mark
+        assert step == 0 or graph._writer.total_changes - before == new
+    await graph.put(ALICE, [saying("o", entity("e", "Tim"), whole=False)])
+    assert await seen(graph, ALICE, "entity", names=("tom",)) == []
+    assert await seen(graph, ALICE, "entity", names=("tim",)) == ["e"]
+
+
+async def test_few_ids_are_answered_at_once_and_behind_another_reader_by_a_thread(
+    graph: SqliteGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await graph.put(ALICE, [saying("o", event("x"), mark="1")])
+    handed: list[object] = []
+
+    async def noted(work: Callable[..., object], *given: object) -> object:
+        handed.append(work)
+        graph._reading.release()
+        return work(*given)
+
+    monkeypatch.setattr("asyncio.to_thread", noted)
+    assert await graph.marks(ALICE, ["o"]) == {"o": "1"}
+    assert [item.id for item in await graph.get(ALICE, ["x"])] == ["x"]
+    assert handed == []
+    graph._reading.acquire()
+    assert await graph.marks(ALICE, ["o"]) == {"o": "1"}
+    assert len(handed) == 1
+    monkeypatch.undo()
 
 
 SECRETS = ("zebra-word", "zebra-name", "zebra-id", "zebra-origin", "zebra-mark", "u:zebra", "斑马")
