@@ -452,7 +452,7 @@ def test_a_forgotten_memory_is_named_by_nothing(memory: Memory, tmp_path: Path) 
     loop.run(memory.parts.queue.put([node_job(key_at("acme", owner, soup))]))
     receipt = memory.forget("acme", "lin", claim_id=the_claim(memory, "soup").claim_id)
     assert receipt.complete
-    assert receipt.removed["edges"] == 1
+    assert loop.run(archive.get_edges(scope, olives)) == []
     assert everywhere(tmp_path / "home", "zanzibarxylophone") == []
     assert memory.verify().ok
 
@@ -500,5 +500,5 @@ def test_what_is_forgotten_is_in_no_cache_of_the_process_either(memory: Memory) 
         "mnemon.logic.operations",
         "mnemon.logic.retrieval.ranking_data",
     )
-    about_words = [c for c in ours if c.__module__ not in no_words]
+    about_words = [c for c in ours if c.__module__ not in no_words and c.__qualname__ != "_blank"]  # types, no words
     assert [c.__qualname__ for c in about_words if c.cache_info().currsize] == []

@@ -262,7 +262,9 @@ class Knowledge(OpenMemory):
         everything: bool = False,
     ) -> ForgetReceipt:
         """Erase a claim (with the words it cites, unless `words=False`), a session, a person, or, with
-        `everything=True` and no user, a whole tenant. The receipt says what went and what, if anything, is left."""
+        `everything=True` and no user, a whole tenant. Of a claim's turns only the words it cites are masked, and its
+        neighbours stay. The receipt comes from a look at every file: it says what went and what, if anything, is left.
+        What is cut off is finished by the same call made again, by a worker or by `repair`."""
         parts = self._at_work()
         checked_id("tenant_id", tenant_id)
         target = self._target(user_id, session_id, claim_id, group_id, words, everything)

@@ -376,6 +376,8 @@ class Forgetter:
             out.counts["index_rows"] += await self.index.delete(scope, In("uri", tuple(sorted(gone))))
         if told := [origin for uri in intent.sessions for origin in origins_at(uri)]:
             out.counts["graph_rows"] += await self._graph.drop(scope, told)
+        if intent.what == "session":  # what stays of it is a page without words
+            await self.keeper.replicas.bring_up(intent.session(intent.target["session_id"]))
 
     async def _uncache(self, texts: Sequence[str], out: _Gone) -> None:
         """Before anything else goes: a crash must not take away the only list of what was embedded."""

@@ -134,7 +134,7 @@ def _one(claim: Claim, place: Place) -> None:
 @click.option("--user", help="The user.")
 @click.option("--group", help="A group instead of a user.")
 @click.option("--session", help="Only this session.")
-@click.option("--claim", help="Only this claim, with the words it cites.")
+@click.option("--claim", help="Only this claim, with the words it cites; its neighbours stay.")
 @click.option("--keep-words", is_flag=True, help="With --claim: forget the claim and leave the words.")
 @click.option("--everything", is_flag=True, help="The whole tenant.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -150,7 +150,9 @@ def forget(
     yes: bool,
     place: Place,
 ) -> None:
-    """Erase a claim, a session, a person or a tenant for good, and print a receipt. There is no way back."""
+    """Erase a claim, a session, a person or a tenant for good, look whether it is gone, and print a receipt.
+
+    There is no way back. Cut off, the same command finishes it."""
     what = claim or session or user or group or f"everything of tenant {tenant}"
     if not yes and not click.confirm(f"Erase {what} for good?"):
         raise click.Abort
@@ -171,6 +173,8 @@ def forget(
         console.print(f"forgotten: {receipt.what} {receipt.id}: {gone}", markup=False, highlight=False, soft_wrap=True)
         for uri in receipt.nodes_rewritten:
             console.print(f"  rewritten without it: {uri}", markup=False, highlight=False)
+        looked = "looked at {files} files, {bytes} bytes, for {pieces} pieces of it".format(**receipt.scanned)
+        console.print(f"  {looked}: {'found some' if receipt.left else 'found none'}", markup=False, highlight=False)
         for left in receipt.left:
             console.print(f"  STILL THERE: {left}", markup=False, highlight=False)
     sys.exit(0 if receipt.complete else 1)

@@ -41,7 +41,13 @@ _CLAIM = {
     "valid_from": "2026-01-31T08:00:00Z",
     "recorded_at": "2026-01-31T08:00:05Z",
 }
-_FORGOTTEN = {"what": "session", "id": "s1", "at": "2026-02-01T00:00:00Z", "removed": {"turns": 2, "claims": 1}}
+_FORGOTTEN = {
+    "what": "session",
+    "id": "s1",
+    "at": "2026-02-01T00:00:00Z",
+    "removed": {"turns": 2, "claims": 1},
+    "scanned": {"files": 31, "bytes": 260112, "pieces": 12, "said_elsewhere": 0},
+}
 
 
 class Paged(Query):
@@ -75,7 +81,7 @@ class Forgetting(Form):
     what: Literal["claim", "session", "user", "group", "tenant"]
     claim_id: str | None = None
     session_id: str | None = None
-    words: bool = Field(default=True, description="Of a claim: also the words it cites.")
+    words: bool = Field(default=True, description="Of a claim: mask the words it cites in their turns, too.")
 
     @model_validator(mode="after")
     def _names_it(self) -> Forgetting:
@@ -156,8 +162,10 @@ async def correct(here: Here, claim_id: str, form: Correction) -> Response:
 async def forget(here: Here, form: Forgetting) -> Response:
     """A claim with its words, a session, or a person; a service may also erase a group or the whole tenant.
 
-    In a group (`X-Group-ID`) the claim or the session is the group's, which only a service may erase. The receipt says
-    what went and what, if anything, is left.
+    Of a claim only the words it cites go, and what else was said and known from the same turn stays. In a group
+    (`X-Group-ID`) the claim or the session is the group's, which only a service may erase. The receipt comes from a
+    look at every file (`scanned`) and says what went and what, if anything, is `left`; it is complete when nothing is.
+    Asked again after it was cut off, it is finished.
     """
     caller = here.caller
     if form.what in ("group", "tenant") or caller.group_id is not None:
