@@ -274,7 +274,7 @@ KINDS = [
     k("node's text not UTF-8", f"{NODE}/content.md", garbage),
     k("node's text deleted", f"{NODE}/content.md", delete),
     k("node's abstract deleted", f"{NODE}/.abstract.md", delete),
-    k("node deleted", NODE, delete),
+    k("node deleted", NODE, delete, "salvaged"),
     k("newest version flipped", newest_copy, flip),
     k("newest version deleted", newest_copy, delete),
     k("first version flipped", "tenants/acme/revisions/users/ann/profile/profile/1.json", flip, "set aside"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -68,9 +69,9 @@ async def mend_archive(archive: Archive, replicas: Replicas, tenant_id: str, now
     for record in records:
         try:
             repairs += await _vouch(archive, scope, record)
-            repairs += await _refile_lost(archive, scope, record, now)
         except (Corrupt, NotFound, ValueError) as error:
             repairs.append(Repair(record.key.uri, f"left as it is: {error}", "left"))
+    repairs += await _refile_lost(archive, scope, [r async for r in archive.sessions(scope)], now)
     for key, claims in [found async for found in unsettled(archive, tenant_id)]:
         await settle_others(archive, scope, claims)
         for session in dict.fromkeys(c.session for c in claims):
@@ -155,14 +156,16 @@ async def _vouch(archive: Archive, scope: Scope, record: SessionRecord) -> list[
     return [Repair(record.key.uri, f"its page now vouches for {last.seq} turns, {len(turns)} more than before")]
 
 
-async def _refile_lost(archive: Archive, scope: Scope, record: SessionRecord, now: datetime) -> list[Repair]:
-    """Claims of a completed session whose node is gone with all its versions: it is made again from them."""
-    if record.status is not SessionStatus.COMPLETED or not record.claim_ids:
-        return []
+async def _refile_lost(archive: Archive, scope: Scope, records: Sequence[SessionRecord], now: datetime) -> list[Repair]:
+    """Claims whose node is gone with all its versions: it is made again from all that were in it."""
     lost: dict[NodeKey, list[Claim]] = {}
-    for claim in await archive.read_claims(scope, record.key):
-        if claim.node_uri and claim.state in (ClaimState.ACTIVE, ClaimState.SUPERSEDED):
-            lost.setdefault(filed_key(claim), []).append(claim)
+    for record in records:
+        if record.status is not SessionStatus.COMPLETED or not record.claim_ids:
+            continue
+        with suppress(Corrupt, NotFound, ValueError):  # damaged beyond mending, and told; or forgotten meanwhile
+            for claim in await archive.read_claims(scope, record.key):
+                if claim.node_uri and claim.state in (ClaimState.ACTIVE, ClaimState.SUPERSEDED):
+                    lost.setdefault(filed_key(claim), []).append(claim)
     done: list[Repair] = []
     for key, claims in lost.items():
         if await archive.exists(scope, key):
@@ -171,6 +174,6 @@ async def _refile_lost(archive: Archive, scope: Scope, record: SessionRecord, no
         async def planned(key: NodeKey = key, claims: list[Claim] = claims) -> WritePlan:
             return plan(change_for(key, claims, frozenset()), await node_at(archive, scope, key), now)
 
-        made = await refile(archive, scope, key, planned, "made again from its claims")
-        done.append(Repair(key.uri, f"made again from {len(made.claim_ids) or len(claims)} claims", "salvaged"))
+        await refile(archive, scope, key, planned, "made again from its claims")
+        done.append(Repair(key.uri, f"made again from {len(claims)} claims", "salvaged"))
     return done

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -353,7 +352,7 @@ class Restorer:
 
 
 def related(layout: Layout, tenant_id: str) -> dict[str, list[Edge]]:
-    """The relations that commits made, by node; not those of a node that is younger than the commit."""
+    """The relations that commits made, by node; not those of a node that was made anew since, of other claims."""
     found: dict[str, dict[tuple[str, str], Edge]] = {}
     for owner in layout.owners(tenant_id):
         for folder in layout.session_folders(tenant_id, owner).values():
@@ -363,38 +362,37 @@ def related(layout: Layout, tenant_id: str) -> dict[str, list[Edge]]:
                 except _BROKEN:
                     continue
                 for change in commit.changes if commit else ():
-                    for row in change.relations if not change.forgotten else ():
-                        edge = Edge(change.uri, **row)
-                        if is_here(layout, tenant_id, change.uri, before=commit.at if commit else None):
-                            found.setdefault(change.uri, {})[edge.to_uri, edge.relation_type] = edge
+                    if change.relations and not change.forgotten and _rests_on(layout, tenant_id, change):
+                        edges = [Edge(change.uri, **row) for row in change.relations]
+                        found.setdefault(change.uri, {}).update({(e.to_uri, e.relation_type): e for e in edges})
     return {uri: list(edges.values()) for uri, edges in found.items()}
 
 
-def is_here(layout: Layout, tenant_id: str, uri: str, before: datetime | None = None) -> bool:
-    """Is there such a memory, as old as that? What is no memory of this tenant is nobody's to judge."""
+def is_here(layout: Layout, tenant_id: str, uri: str) -> bool:
+    """Is there such a memory? What is no memory of this tenant is nobody's to judge."""
     address = uri.removeprefix(f"ctx://{tenant_id}/").split("/")
-    if not uri.startswith(f"ctx://{tenant_id}/") or len(address) != 5 or address[2] != "memories":
-        return True
+    is_memory = uri.startswith(f"ctx://{tenant_id}/") and len(address) == 5 and address[2] == "memories"
+    return not is_memory or _folder_of(layout, tenant_id, uri) is not None
+
+
+def _folder_of(layout: Layout, tenant_id: str, uri: str) -> Path | None:
     for owner in layout.owners(tenant_id):
-        if not uri.startswith(owner.uri(tenant_id) + "/memories/"):
-            continue
-        try:
-            shelf = Shelf(address[3])
-        except ValueError:
-            return True
-        for slug in layout.node_folders(tenant_id, owner, shelf):
-            key = NodeKey(tenant_id, owner, shelf, slug)
-            if key.uri == uri:
-                return before is None or _born(layout.node(key)) <= before
-    return False
+        if uri.startswith(owner.uri(tenant_id) + "/memories/"):
+            for shelf in Shelf:
+                for slug, folder in layout.node_folders(tenant_id, owner, shelf).items():
+                    if NodeKey(tenant_id, owner, shelf, slug).uri == uri:
+                        return folder
+    return None
 
 
-def _born(folder: Path) -> datetime:
+def _rests_on(layout: Layout, tenant_id: str, change: NodeChange) -> bool:
+    """Does the node still hold claims this change put there?"""
+    folder = _folder_of(layout, tenant_id, change.uri)
     try:
-        body = read_sealed(folder / META) or {}
-        return datetime.fromisoformat(body["created_at"])
+        page = read_sealed(folder / META) if folder else None
+        return bool({row["claim_id"] for row in (page or {})["metadata"]["claims"]} & {*change.claim_ids})
     except _BROKEN:
-        return datetime.max.replace(tzinfo=None).astimezone()
+        return False
 
 
 def missing_commits(

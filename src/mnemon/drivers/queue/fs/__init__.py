@@ -426,7 +426,7 @@ class FsQueue:
         with self._moving():
             wanted = (status,) if status else tuple(JobStatus)
             places = sorted(chain.from_iterable(((n, s) for n in names_in(self._dirs[s])) for s in wanted))
-            jobs = (self._read(name, s) for name, s in places)
+            jobs = (job for name, s in places if (job := self._read_or_report(name, s)))
             return list(islice((job for job in jobs if kinds is None or job.kind in kinds), max(limit, 0)))
 
     def _set_aside(self, limit: int) -> Jobs:
