@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
 import pytest
 
 from conftest import TURNS, Service, refused
+from mnemon.contracts.errors import StorageFailed
 from mnemon.surfaces.wire import as_json
 
 NAMED = {"tenant_id": "acme", "user_id": "ann"}
@@ -179,6 +181,53 @@ async def test_nodes(service: Service, ann: dict[str, str]) -> None:
     assert history == plain(await service.memory.node_history(**NAMED, uri=uri))
     refused(await service.get("/v1/nodes/one", ann, uri="ctx://nothing"), 422, "INVALID_ARGUMENT", "uri")
     refused(await service.get("/v1/nodes/one", service.token("acme", "bob"), uri=uri), 404, "NOT_FOUND")
+
+
+async def test_relations(service: Service, ann: dict[str, str]) -> None:
+    uri, to, *_ = [item["uri"] for item in (await service.get("/v1/nodes", ann)).json()["items"]]
+    bob = service.token("acme", "bob")
+    asked = {"uri": uri, "to_uri": to, "relation_type": "part_of", "reason": "一处"}
+    made = (await service.post("/v1/nodes/relate", asked, ann)).json()
+    assert {name: made[name] for name in asked if name != "uri"} | {"uri": made["from_uri"]} == asked
+    shown = (await service.get("/v1/nodes/relations", ann, uri=to, relation_type="part_of", hops=2)).json()["items"]
+    assert shown == plain(await service.memory.relations(**NAMED, uri=to, relation_type="part_of", hops=2))
+    assert made in shown
+    refused(await service.get("/v1/nodes/relations", ann, uri=uri, relation_type="likes"), 422, "INVALID_ARGUMENT")
+    for path in ("relate", "unrelate"):
+        refused(await service.post(f"/v1/nodes/{path}", {"uri": uri, "to_uri": to}, bob), 404, "NOT_FOUND")
+    refused(await service.get("/v1/nodes/relations", bob, uri=uri), 404, "NOT_FOUND")
+    gone = await service.post("/v1/nodes/unrelate", {"uri": uri, "relation_type": "part_of"}, ann)
+    assert gone.json() == {"removed": 1}
+
+
+async def test_a_commit(service: Service, ann: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {
+        "session_id": "round",
+        "messages": [
+            {"role": "user", "content": text} for text in ("I like quince.", "Run the tests.", "Thanks a lot.")
+        ],
+        "used_tools": [{"name": "pytest", "call_count": 3, "success_count": 2}],
+    }
+    planned = (await service.post("/v1/sessions/commit", {**body, "options": {"dry_run": True}}, ann)).json()
+    assert (planned["status"], planned["write_results"], len(planned["plans"])) == ("success", [], 2)
+    answer = await service.post("/v1/sessions/commit", body, {**ann, "X-Request-ID": "round-7"})
+    made = answer.json()
+    assert (made["status"], made["debug"]["trace_id"], answer.headers["x-request-id"]) == ("success", *["round-7"] * 2)
+    assert [c["tool"]["call_count"] for c in made["claims"] if c["tool"]] == [3]
+    assert made["archive"]["stats"]["compression_count"] == 1
+    refused(await service.post("/v1/sessions/commit", {**body, "used_tools": [{}]}, ann), 422, "INVALID_ARGUMENT")
+
+    async def full(*args: Any, **given: Any) -> Any:
+        raise StorageFailed.of(OSError(errno.ENOSPC, "No space left on device", "/srv/home/turns.jsonl"))
+
+    monkeypatch.setattr(service.memory.parts.archive, "append_turns", full)
+    for path in ("/v1/sessions", "/v1/sessions/commit"):
+        answer = await service.post(
+            path, {"session_id": "full", "turns": [{"role": "user", "text": "Hello there"}]}, ann
+        )
+        refused(answer, 503, "UNAVAILABLE")
+        assert "make room and call again" in answer.json()["error"]["message"]
+        assert "/srv" not in answer.text
 
 
 async def test_the_graph(service: Service, ann: dict[str, str]) -> None:

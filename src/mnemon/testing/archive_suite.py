@@ -901,6 +901,27 @@ class ArchiveContract(ArchiveOpened):
         assert await archive.get_edges(ANN, NODE) == []
         assert (await archive.verify(STEWARD)).defects == []
 
+    async def test_edges_lead_to_where_a_node_is_and_nowhere_when_it_is_gone(self, archive: Archive) -> None:
+        tea, hall, cup = node(), node(replace(NODE, slug="hall")), node(replace(NODE, slug="cup"))
+        for made in (tea, hall, cup):
+            await archive.write_node(ANN, made)
+        for source in (hall, cup):
+            edge = Edge(source.key.uri, tea.key.uri, "part_of", "leaves")
+            await archive.upsert_edges(ANN, source.key, [edge, Edge(source.key.uri, "x", "references")])
+        found = await archive.incoming_edges(ANN, tea.key)
+        assert {(e.from_uri, e.to_uri, e.reason) for e in found} == {
+            (source.key.uri, tea.key.uri, "leaves") for source in (hall, cup)
+        }
+        assert await archive.incoming_edges(Scope.of("acme", "bob"), tea.key) == []
+        there = replace(NODE, slug="oolong")
+        await archive.move_node(STEWARD, tea.key, there)
+        assert await archive.incoming_edges(ANN, tea.key) == []
+        assert {e.from_uri for e in await archive.incoming_edges(ANN, there)} == {hall.key.uri, cup.key.uri}
+        await archive.delete_node(ANN, there)
+        assert await archive.incoming_edges(ANN, there) == []
+        assert [e.to_uri for e in await archive.get_edges(ANN, hall.key)] == ["x"]
+        assert (await archive.verify(STEWARD)).defects == []
+
     async def test_an_edge_has_a_known_type_and_starts_at_its_node(self, archive: Archive) -> None:
         await archive.write_node(ANN, node())
         for wrong in (Edge(NODE.uri, "a", "likes"), Edge("ctx://elsewhere", "a", "part_of")):
