@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.nodes import Edge, Node
+from mnemon.contracts.scope import Owner, SessionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,25 @@ class IndexBatchResult:
     details: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeMet:
+    """A node as an export tells it where another is here, and which of its files were named as conflicts."""
+
+    node: Node
+    edges: tuple[Edge, ...]
+    files: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class LoadReport:
-    """What an import did, file by file."""
+    """What an import did, file by file. For whoever files what came in: whose it is (`owners`), the nodes that are new
+    here (`new_nodes`) or differ from those here (`nodes`), and the claims that were taken away elsewhere (`gone`)."""
 
     added: int = 0
     already_there: int = 0
     sessions: int = 0
     conflicts: list[str] = field(default_factory=list)
+    owners: set[Owner] = field(default_factory=set)
+    new_nodes: set[str] = field(default_factory=set)
+    nodes: list[NodeMet] = field(default_factory=list)
+    gone: frozenset[str] = frozenset()

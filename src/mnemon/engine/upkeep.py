@@ -20,6 +20,7 @@ from mnemon.engine.opened import OpenMemory
 from mnemon.logic.jobs import held_up
 from mnemon.pipelines.ask import Rules
 from mnemon.pipelines.govern import mending, moving, proof
+from mnemon.pipelines.govern.filing import Filer
 from mnemon.pipelines.graph.rebuild import rebuild_graph
 from mnemon.pipelines.historian.alerting import Hook
 from mnemon.pipelines.historian.watching import historian_status
@@ -81,10 +82,12 @@ class Upkeep(OpenMemory):
             raise StorageFailed.of(error, path) from error
 
     async def import_archive(self, path: str | Path) -> ImportResult:
-        """Take over an export. What is here already is kept; what differs is named, never overwritten."""
+        """Take over an export, and file what comes in: claims meet those that are here as if all had been said here.
+        What is here already is kept; words that differ are named, never overwritten."""
         parts = self._open()
+        filer = Filer(parts.archive, parts.sweeper.clock)
         try:
-            tenants, report = await moving.load(parts.archive, Path(path))
+            tenants, report = await moving.load(parts.archive, filer, Path(path))
         except OSError as error:
             raise StorageFailed.of(error, path) from error
         queued = 0

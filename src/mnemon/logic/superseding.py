@@ -130,12 +130,19 @@ def _said_again(rows: Sequence[Claim]) -> list[Claim]:
     return out
 
 
+def undecided(claim: Claim) -> Claim:
+    """The claim by itself, before it meets others about the same matter."""
+    if claim.state not in _JUDGED:
+        return claim
+    return claim.model_copy(
+        update={"state": ClaimState.ACTIVE, "valid_to": claim.said_until, "superseded_by": "", "repeats": ""},
+    )
+
+
 def _judged(claim: Claim, later: Sequence[Claim]) -> Claim:
     if claim.state not in _JUDGED:
         return claim
-    free = claim.model_copy(
-        update={"state": ClaimState.ACTIVE, "valid_to": claim.said_until, "superseded_by": "", "repeats": ""},
-    )
+    free = undecided(claim)
     for other in later:
         if free.said_until is not None and free.said_until <= other.valid_from:
             break  # it was over by then

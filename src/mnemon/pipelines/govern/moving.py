@@ -17,6 +17,7 @@ from mnemon.contracts.ports import Archive
 from mnemon.contracts.reports import LoadReport
 from mnemon.contracts.results import ExportResult
 from mnemon.contracts.scope import Owner, Scope
+from mnemon.pipelines.govern.filing import Filer
 
 FORMAT = "mnemon-export-1"
 _MANIFEST = "manifest.json"
@@ -79,8 +80,8 @@ async def _write_tenant(
         files[name] = {"tenant": tenant, "sha256": digest.hexdigest(), "size": size}
 
 
-async def load(archive: Archive, path: Path) -> tuple[list[str], LoadReport]:
-    """Every file is checked against the manifest before the first one is taken over."""
+async def load(archive: Archive, filer: Filer, path: Path) -> tuple[list[str], LoadReport]:
+    """Every file is checked against the manifest before the first one is taken over; then what came in is filed."""
     whole = LoadReport()
     try:
         with zipfile.ZipFile(path) as box:
@@ -90,7 +91,7 @@ async def load(archive: Archive, path: Path) -> tuple[list[str], LoadReport]:
                 whole.added += report.added
                 whole.already_there += report.already_there
                 whole.sessions += report.sessions
-                whole.conflicts += report.conflicts
+                whole.conflicts += await filer.file(tenant, report)
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}", field="path") from None
     except zipfile.BadZipFile as error:

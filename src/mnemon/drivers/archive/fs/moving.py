@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from mnemon.contracts.errors import InvalidArgument
-from mnemon.contracts.nodes import NodeKey, Shelf
-from mnemon.contracts.reports import LoadReport
-from mnemon.contracts.scope import Owner
+from mnemon.contracts.errors import Corrupt, InvalidArgument
+from mnemon.contracts.nodes import LEVELS, Edge, Node, NodeKey, Shelf
+from mnemon.contracts.reports import LoadReport, NodeMet
+from mnemon.contracts.scope import Owner, OwnerKind
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.blobs import blobs_named
@@ -23,6 +23,7 @@ from mnemon.drivers.archive.fs.layout import (
     CLAIMS,
     COMMIT,
     FULL_NAME,
+    LEVEL_FILES,
     META,
     RELATIONS,
     SEEN,
@@ -33,6 +34,10 @@ from mnemon.drivers.archive.fs.layout import (
     Layout,
 )
 from mnemon.drivers.archive.fs.logs import LOGS
+from mnemon.drivers.archive.fs.merging import digest, is_prefix, merge
+from mnemon.drivers.archive.fs.nodes import node_of
+from mnemon.drivers.archive.fs.relations import read_edges
+from mnemon.drivers.archive.fs.sealed import unseal
 from mnemon.logic.paths import escape
 
 _CHUNK = 1 << 20
@@ -120,27 +125,96 @@ def load(layout: Layout, tenant_id: str, files: Iterable[tuple[str, BinaryIO]]) 
     """Take files over. Commit points (`session.json`, `.meta.json`) go last, so a cut-off import shows nothing half."""
     report = LoadReport()
     layout.make_named(layout.tenant(tenant_id), tenant_id)
-    late: list[tuple[Path, Path]] = []
+    waiting: dict[Path, Path] = {}
+    met: dict[Path, dict[Path, Path]] = defaultdict(dict)
     try:
         for name, file in files:
             target = _target(layout, escape(tenant_id), name)
-            temporary = _spool(target, file)
-            if target.exists():
+            temporary = waiting[target] = _spool(target, file)
+            folder = _folder(layout, tenant_id, target)
+            if folder is not None and any((folder / page).exists() for page in (SESSION, META)):
+                met[folder][target] = temporary
+            elif target.exists():
                 _meet(layout, target, temporary, report)
-            elif target.name in _RANK or _is_copy(target, layout, tenant_id):
-                late.append((target, temporary))
-            else:
+            elif target.name not in _RANK and not _is_copy(target, layout, tenant_id):
                 _place(target, temporary, report)
+        for folder, members in met.items():
+            _meet_together(layout, folder, members, report)
+        late = {target: temporary for target, temporary in waiting.items() if temporary.exists()}
         conflicts = {_unit(layout, tenant_id, layout.home / "tenants" / name) for name in report.conflicts}
-        for target, temporary in sorted(late, key=lambda pair: _RANK.get(pair[0].name, 0)):
+        for target, temporary in sorted(late.items(), key=lambda pair: _RANK.get(pair[0].name, 0)):
             if _unit(layout, tenant_id, target) in conflicts:
                 report.conflicts.append(_name(layout, target))
             else:
+                _tell(temporary, target, report)
                 _place(target, temporary, report)
     finally:
-        for _, temporary in late:
+        for temporary in waiting.values():
             temporary.unlink(missing_ok=True)
     return report
+
+
+def _folder(layout: Layout, tenant_id: str, target: Path) -> Path | None:
+    """The folder of the session or the node a file belongs to, wherever it lies itself."""
+    unit = _unit(layout, tenant_id, target)
+    if len(unit) != 4:
+        return None
+    parts = unit if unit[2] == "sessions" else (*unit[:2], "memories", *unit[2:])
+    return layout.tenant(tenant_id).joinpath(*parts)
+
+
+def _meet_together(layout: Layout, folder: Path, members: dict[Path, Path], report: LoadReport) -> None:
+    """A session or a node that is here too. A session that went on in both places is made one; else each file is
+    looked at by itself, and what is missing here waits for that."""
+    differs = {t for t, temporary in members.items() if t.is_file() and digest(t) != digest(temporary)}
+    if folder / SESSION in differs:
+        with locked(folder):
+            made = merge(folder, members)
+        if made is not None:
+            report.added += made.written
+            report.already_there += len(members) - min(made.written, len(members))
+            report.sessions += made.written > 0
+            report.gone |= made.gone
+            report.owners |= {made.page.key.owner} if made.written else set()
+            for temporary in members.values():
+                temporary.unlink(missing_ok=True)
+            return
+    named = len(report.conflicts)
+    if differs and (folder / META) in members:
+        told = _node_of(folder, members)
+        for target, temporary in members.items():
+            report.conflicts.append(_name(layout, target)) if target in differs else None
+            temporary.unlink()
+        report.already_there += len(members) - len(differs)
+        if told is not None:
+            report.nodes.append(NodeMet(*told, tuple(report.conflicts[named:])))
+            report.owners.add(told[0].key.owner)
+        return
+    for target, temporary in members.items():
+        if target.exists():
+            _meet(layout, target, temporary, report)
+
+
+def _node_of(folder: Path, members: dict[Path, Path]) -> tuple[Node, tuple[Edge, ...]] | None:
+    """The node as it is told there and its edges, if they can be read."""
+    try:
+        page = unseal(members[folder / META].read_bytes(), META)
+        texts = {level: members[folder / LEVEL_FILES[level]].read_bytes().decode() for level in LEVELS}
+        node = node_of(page, texts)
+        edges = read_edges(members[folder / RELATIONS], node.key) if folder / RELATIONS in members else []
+        return node, tuple(edges)
+    except (Corrupt, ValueError, KeyError):
+        return None
+
+
+def _tell(temporary: Path, target: Path, report: LoadReport) -> None:
+    """Whose it is that comes in, and which nodes are new here."""
+    if target.name in (SESSION, META):
+        with suppress(Corrupt, ValueError, KeyError):  # damaged: verify will name it
+            page = unseal(temporary.read_bytes(), target.name)
+            report.owners.add(Owner(OwnerKind(page["owner_kind"]), page["owner_id"]))
+            if target.name == META:
+                report.new_nodes.add(page["uri"])
 
 
 # Copies of a node's versions come before all of these, the page of a node or a session after everything else.
@@ -193,26 +267,11 @@ def _meet(layout: Layout, target: Path, temporary: Path, report: LoadReport) -> 
         is_log = _is_log(target)
         if target.is_dir():
             report.conflicts.append(_name(layout, target))
-        elif _digest(target) == _digest(temporary) or (is_log and _is_prefix(temporary, target)):
+        elif digest(target) == digest(temporary) or (is_log and is_prefix(temporary, target)):
             report.already_there += 1
-        elif is_log and _is_prefix(target, temporary):
+        elif is_log and is_prefix(target, temporary):
             _place(target, temporary, report)
             return
         else:
             report.conflicts.append(_name(layout, target))
         temporary.unlink()
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_prefix(short: Path, long: Path) -> bool:
-    if short.stat().st_size > long.stat().st_size:
-        return False
-    with short.open("rb") as a, long.open("rb") as b:
-        while chunk := a.read(_CHUNK):
-            if b.read(len(chunk)) != chunk:
-                return False
-    return True
