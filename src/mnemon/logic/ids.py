@@ -11,6 +11,7 @@ from typing import Literal
 from mnemon.contracts.scope import SessionKey
 
 _NAMESPACE = uuid.UUID("6f1de2b0-6c0e-5d0a-9d55-7a3b8f0c2a41").bytes
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -22,7 +23,7 @@ def stable_id(*parts: str) -> str:
 @lru_cache(maxsize=4096)
 def space_of(kind: Literal["turns", "events"], key: SessionKey) -> bytes:
     """The namespace of a session's ids; see `turn_id` and `event_id`."""
-    return _digest(_NAMESPACE, _to_json((kind, key.tenant_id, key.owner.space, key.session_id)))
+    return uuid.UUID(stable_id(kind, key.tenant_id, key.owner.space, key.session_id)).bytes
 
 
 def turn_id(key: SessionKey, turn: str) -> str:
@@ -36,15 +37,8 @@ def event_id(key: SessionKey, turn: str) -> str:
 
 def within(space: bytes, name: str) -> str:
     """uuid5 of a name in a namespace, written out by hand: it is made for every turn."""
-    text = _digest(space, name).hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def _digest(space: bytes, name: str) -> bytes:
-    digest = bytearray(hashlib.sha1(space + name.encode(), usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    return bytes(digest)
+    text = hashlib.sha1(space + name.encode(), usedforsecurity=False).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:32]}"
 
 
 def marker_id(key: SessionKey) -> str:

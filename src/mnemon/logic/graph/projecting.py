@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any, cast
 
@@ -78,6 +78,7 @@ class _Page:
     edges: dict[tuple[str, str, str], GraphEdge] = field(default_factory=dict)
     speakers: dict[str, str] = field(default_factory=dict)
     days: dict[str, str] = field(default_factory=dict)
+    called: dict[date, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.utterances, self.events = (space_of(kind, self.record.key) for kind in ("turns", "events"))
@@ -114,6 +115,12 @@ class _Page:
 
     def event_id(self, turn: str) -> str:
         return within(self.events, turn)
+
+    def day_of(self, said: datetime) -> str:
+        day = said.date()
+        if day not in self.called:
+            self.called[day] = f"{day:%Y-%m-%d}"
+        return self.called[day]
 
     def speaker(self, name: str, role: Role) -> str:
         if name not in self.speakers:
@@ -178,7 +185,7 @@ def _turn(page: _Page, stored: StoredTurn, segment: str) -> str:
     record, turn, learnt = page.record, stored.turn, stored.archived_at
     said = parse_time(turn.timestamp_iso) if turn.timestamp_iso else learnt
     name = turn.speaker or (record.owner_id if turn.role is Role.USER else turn.role.value)
-    day = f"{said:%Y-%m-%d}"
+    day = page.day_of(said)
     utterance = page.add(
         "utterances",
         UtteranceEvidence,
@@ -342,7 +349,7 @@ def _happening(
     words: tuple[Pointer, ...],
     carried: dict[str, Any],
 ) -> None:
-    day = f"{claim.valid_from:%Y-%m-%d}"
+    day = page.day_of(claim.valid_from)
     event = page.add(
         "events",
         Event,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -84,40 +85,44 @@ def _moment(value: int | None) -> datetime | None:
 
 # --- writing
 
-# When an item was (at, finish), whom it is about, and by what else it is asked for.
-_Facts = tuple[int, int | None, str | None, str | None]
+# When an item was (at, finish), and by what else it is asked for.
+_Facts = tuple[int, int | None, str | None]
 
 
-def _span(item: Any, subject: str | None = None, facet: str | None = None) -> _Facts:
-    return _micros_or(item.t_abs_start, NEVER), _micros_or(item.t_abs_end, None), subject or None, facet
+def _span(item: Any, facet: str | None = None) -> _Facts:
+    return _micros_or(item.t_abs_start, NEVER), _micros_or(item.t_abs_end, None), facet
+
+
+def _begin(item: Any) -> _Facts:
+    return _micros_or(item.t_abs_start, NEVER), None, None
 
 
 _FACTS: dict[ItemKind, Callable[[Any], _Facts]] = {
     "segment": _span,
-    "utterance": lambda item: (_micros_or(item.t_abs_start, NEVER), None, None, None),
-    "evidence": lambda item: (NEVER, None, item.utterance_id, None),
-    "event": lambda item: _span(item, item.actor_id),
-    "time_slice": lambda item: _span(item, facet=item.slice_kind),
-    "state": lambda item: (
-        micros(item.valid_from),
-        _micros_or(item.valid_to, FOREVER),
-        item.subject_id,
-        item.property,
-    ),
-    "knowledge": lambda item: (_micros_or(item.t_abs_start, NEVER), None, None, None),
+    "utterance": _begin,
+    "event": _span,
+    "time_slice": lambda item: _span(item, item.slice_kind),
+    "state": lambda item: (micros(item.valid_from), _micros_or(item.valid_to, FOREVER), item.property),
+    "knowledge": _begin,
 }
-_TIMELESS: _Facts = (NEVER, None, None, None)
+_TIMELESS: _Facts = (NEVER, None, None)
+_ABOUT: dict[ItemKind, str] = {"evidence": "utterance_id", "event": "actor_id", "state": "subject_id"}
+
+
+_SUBJECTS = {kind: attrgetter(name) for kind, name in _ABOUT.items()}
 
 
 def subject_of(item: GraphItem) -> str | None:
-    facts = _FACTS.get(item.kind)
-    return facts(item)[2] if facts else None
+    """Whom or what it is about, if it says so."""
+    subject = _SUBJECTS.get(item.kind)
+    return subject(item) or None if subject else None
 
 
 def item_row(item: GraphItem, speech: int, audience: Audience, numbers: Mapping[str, int]) -> tuple[str, Row]:
     """The statement, and what it is given."""
     facts = _FACTS.get(item.kind)
-    at, finish, subject, facet = facts(item) if facts else _TIMELESS
+    at, finish, facet = facts(item) if facts else _TIMELESS
+    subject = subject_of(item)
     key = (
         speech,
         numbers[item.id],

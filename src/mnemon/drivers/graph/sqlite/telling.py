@@ -72,9 +72,7 @@ class _Told:
 
     def ids(self) -> dict[str, None]:
         ids = dict.fromkeys(self.items)
-        for item in self.items.values():
-            if subject := subject_of(item):
-                ids[subject] = None
+        ids.update(dict.fromkeys(filter(None, map(subject_of, self.items.values()))))
         for src, _, dst in self.edges:
             ids[src] = ids[dst] = None
         return ids
@@ -119,7 +117,8 @@ class Teller:
         rows: dict[str, list[tuple[object, ...]]] = defaultdict(list)
         for one in told:
             for item in one.items.values():
-                sql, row = item_row(item, *one.to[_group(item)], numbers)
+                speech, to = one.to[item.user_id, item.memory_domain]
+                sql, row = item_row(item, speech, to, numbers)
                 rows[sql].append(row)
         for one in told:
             for entity in one.saying.batch.entities:
@@ -127,7 +126,8 @@ class Teller:
                     place = (one.to[_group(entity)][0], numbers[entity.id])
                     rows[PUT_NAME] += [(name, *place) for name in names_of(entity)]
             for edge in one.edges.values():
-                sql, row = edge_row(edge, *one.to[_group(edge)], numbers)
+                speech, to = one.to[edge.user_id, edge.memory_domain]
+                sql, row = edge_row(edge, speech, to, numbers)
                 rows[sql].append(row)
         for sql, some in rows.items():
             self._db.executemany(sql, some)
@@ -140,7 +140,8 @@ class Teller:
             self._db.executemany(
                 "UPDATE speech SET mark = ? WHERE number = ?", [(mark, number) for number in numbers.values()]
             )
-            here = {_group(item) for item in one.items.values()} | {_group(edge) for edge in one.edges.values()}
+            given: Iterable[Scoped] = chain(one.items.values(), one.edges.values())
+            here = {(scoped.user_id, scoped.memory_domain) for scoped in given}
             if not here and not numbers:  # who has nothing to say, says so to whoever it is
                 here = {(tuple(scope.principals), "")}
             for group in sorted(here):
