@@ -490,7 +490,7 @@ def test_links_tell_neighbours_and_raise_hits_that_belong_together(memory: Memor
     assert near == {("b", "USED_WITH", "out", 1, 0.5), ("c", "NEXT", "out", 2, 1.0)}
     assert {n.text for n in result.neighbors["b"]} == {"green tea leaf", "green tea pot"}
     assert "3 found" in result.hints
-    assert result.trace["counts"] == {"hits": 3, "boosted": 3, "neighbors": 6}
+    assert result.trace["counts"] == {"hits": 3, "looked_at": 3, "left_out": 0, "boosted": 3, "neighbors": 6}
     assert {"embed", "dense", "graph", "total"} == result.trace["timings_ms"].keys()
     plain = memory.search("green tea", **ME, expand_graph=False)
     assert (plain.neighbors, plain.trace["routes"]) == ({}, ["embed", "dense"])

@@ -26,6 +26,7 @@ from mnemon.testing.scripted import ScriptedLLM
 QUIET = Config(background_worker=False)
 TEA = {"turn_id": "t1", "role": "user", "speaker": "Lin", "text": "I drink green tea every morning."}
 HOME = {"turn_id": "t2", "role": "user", "speaker": "Lin", "text": "我住在上海。"}
+DIALOG = ("dialog_v1", "dialog_v2", "auto_v1")
 CHATTER = {"turn_id": "t3", "role": "assistant", "text": "Green tea is a fine thing."}
 TALK = [TEA, HOME, CHATTER]
 TOYS = [f"Momo likes toy {n}." for n in range(40)]
@@ -78,9 +79,19 @@ def test_a_fact_brings_its_words_and_its_turn(known: Memory) -> None:
     assert first.entry.metadata["source_turn_ids"] == ["t1"]
 
 
-@pytest.mark.parametrize("strategy", ["dialog_v1", "dialog_v2", "auto_v1"])
-def test_turns_that_were_not_kept_are_not_found(known: Memory, strategy: str) -> None:
-    assert CHATTER["text"] not in texts(known.retrieval("Green tea is a fine thing.", "t", "lin", strategy=strategy))
+def test_what_a_model_dropped_is_passed_over_by_the_first_strategy_alone(known: Memory) -> None:
+    first, *others = (known.retrieval("Green tea is a fine thing.", "t", "lin", strategy=s) for s in DIALOG)
+    assert CHATTER["text"] not in texts(first)
+    assert all(texts(found)[0] == CHATTER["text"] for found in others)
+    everything = first.looked.turns + 1
+    assert first.looked.left_out == {"dropped": 1}
+    assert [(found.looked.turns, found.looked.left_out) for found in others] == [(everything, {})] * 2
+
+
+def test_a_result_says_how_much_was_outside_the_time_asked_for(known: Memory) -> None:
+    there = known.retrieval("green tea", "t", "lin", strategy="dialog_v2").looked.turns
+    none = known.retrieval("green tea", "t", "lin", strategy="dialog_v2", time_range={"lt": "2001-01-01"})
+    assert (none.hits, none.looked.turns, none.looked.left_out) == ((), 0, {"outside_time_range": there})
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

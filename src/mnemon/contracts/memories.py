@@ -86,7 +86,8 @@ class SearchFilters(_Model):
     run_id: str | None = None
     memory_scope: str | None = None
     memory_type: tuple[Literal["episodic", "semantic", "chunk"], ...] | None = Field(
-        default=None, description="`chunk`: pieces of readable memories, which are left out unless they are named"
+        default=None,
+        description="`chunk`: pieces of readable memories; unless it is named, only those a person wrote by hand",
     )
     modality: tuple[Modality, ...] | None = None
     source: Names | None = None

@@ -74,11 +74,13 @@ class Window(_Frozen):
 
 
 class Limits(_Frozen):
-    """How far it looked: what lies outside was not looked at."""
+    """How far it looked: what lies outside was not looked at. Of the `messages_in_scope` the `messages_considered` were
+    read; the searches found no more that bear on the question, or it was `truncated`."""
 
     time_range: Window = Window()
     role: str = ""
     messages_considered: int = 0
+    messages_in_scope: int | None = Field(default=None, description="None where nobody at hand can count them")
     routes: tuple[ToolName, ...] = ()
     rounds: int = 0
     calls: int = 0

@@ -64,6 +64,15 @@ class ExecutedCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """How many turns of the caller's scope a strategy looked through, and how many it left out, by reason:
+    `outside_time_range`, and of `dialog_v1` `dropped`, what a model judged not worth keeping."""
+
+    turns: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class RetrievalDebug:
     """`understood` is what a strategy read out of the query; `llm_used` never holds a key."""
 
@@ -86,6 +95,7 @@ class RetrievalResult:
     debug: RetrievalDebug
     answer: str | None = None
     prompt: str | None = None
+    looked: Looked = field(default_factory=Looked)
 
 
 @dataclass(frozen=True, slots=True)

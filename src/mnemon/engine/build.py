@@ -132,7 +132,7 @@ def _assemble(
         writer=SessionWriter(archive, queue, replicas, committer, clock, worker, own_asker, presence=presence),
         messages=messages,
         retriever=Retriever(OwnIndex(index, made, clock)),
-        recaller=Recaller(messages, clock),
+        recaller=Recaller(messages, clock, index=index),
         entries=entries,
         entry_search=EntrySearch(index, made, graph, clock),
         graphs=GraphReader(graph, archive, clock),

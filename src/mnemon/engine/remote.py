@@ -192,7 +192,7 @@ class _Finder:
         raw = await self.client.ask("POST", "/v1/retrieval", to_json(body), None, headers)
         found = _RESULT.validate_json(raw)
         debug = found.debug
-        return Finding(found.hits, debug.executed_calls, debug.degraded, debug.understood, found.prompt)
+        return Finding(found.hits, debug.executed_calls, debug.degraded, debug.understood, found.prompt, found.looked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mnemon.contracts.nodes import Node
 from mnemon.logic.front_matter import split
 from mnemon.logic.ids import stable_id
+from mnemon.logic.policies import handwritten
 from mnemon.logic.text import pieces
 
 MAX_TOKENS = 200
@@ -46,13 +47,19 @@ def chunk_id(uri: str, level: int, n: int) -> str:
 
 
 def chunk_for_node(node: Node) -> list[ChunkRecord]:
-    levels = [[node.abstract], [node.overview] if node.overview else [], list(cut(split(node.content)[1]))]
+    """What a person wrote into it stands by itself as well: no claim and no turn says it."""
+    content = [*cut(split(node.content)[1]), *by_hand(node)]
+    levels = [[node.abstract], [node.overview] if node.overview else [], content]
     return [
         ChunkRecord(chunk_id(node.key.uri, level, n), node.key.uri, level, n, text)
         for level, texts in enumerate(levels)
         for n, text in enumerate(texts)
         if text.strip()
     ]
+
+
+def by_hand(node: Node) -> list[str]:
+    return [part for line in handwritten(node) for part in cut(line)]
 
 
 def cut(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from mnemon.contracts.claims import Claim, ClaimState, ToolStats
@@ -193,6 +193,17 @@ def same_node(a: Node, b: Node) -> bool:
 
 def edited_by_hand(node: Node) -> bool:
     return "rendered" in node.metadata and node.metadata["rendered"] != _digest(node.content)
+
+
+def handwritten(node: Node) -> list[str]:
+    """The lines a person wrote into its file, in their order."""
+    if not edited_by_hand(node):
+        return []
+    rendered_at = node.updated_at or datetime.max.replace(tzinfo=UTC)
+    wording = (node.metadata.get("merged") or {}).get("content", "")
+    ours = {*_lines(claims_in(node), rendered_at), *wording.splitlines()}
+    lines = split(node.content)[1].splitlines()
+    return [line.strip() for line in lines if line not in ours and not line.startswith("#") and line.strip()]
 
 
 def _below(existing: Node, claims: Sequence[Claim], levels: Levels, now: datetime) -> Levels:

@@ -17,6 +17,7 @@ class Pool:
     words: int
     meaning: int
     facts: int
+    pages: int
     hop_from: int
     hop_share: float
     strong: int

@@ -15,7 +15,7 @@ from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.searching import compiled, narrowed
 from mnemon.pipelines.entries.neighbourhood import Neighbourhood, Step
 from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, FINDABLE, KINDS, SEMANTIC, WRITTEN
-from mnemon.pipelines.index.projection import MARKER_SOURCE
+from mnemon.pipelines.index.projection import BY_HAND, CHUNK, MARKER_SOURCE
 from mnemon.pipelines.index.reading import search_shown
 from mnemon.pipelines.retrieval.showing import shown
 
@@ -23,6 +23,8 @@ from mnemon.pipelines.retrieval.showing import shown
 LINK_BOOST = 0.05
 _LOOKED_AT = 2_000
 # What no longer holds is not remembered, and a session's marker is nobody's memory.
+_SAID_NOWHERE_ELSE = Or((Not(Eq("kind", CHUNK)), Eq("source", BY_HAND)))
+"""A piece of a readable memory says once more what claims and turns say, unless a person wrote it there."""
 _REMEMBERED = every(FINDABLE, Or((Missing("state"), Eq("state", ACTIVE))))
 
 
@@ -66,7 +68,7 @@ class EntrySearch:
         around = Neighbourhood(self.graph, self.index, scope, self.clock.now())
         ask = Ask(vector=vector, where=where, limit=topk, min_score=filters.threshold)
         hits = await self._hits(scope, ask, filters, around)
-        trace.step("dense", hits=len(hits))
+        trace.step("dense", hits=len(hits), **await self._looked(scope, where))
         scores = {hit.entry.id: float(hit.score) for hit in hits}
         entries = {hit.entry.id: shown(hit.entry) for hit in hits}
         neighbors: dict[str, tuple[Neighbor, ...]] = {}
@@ -85,13 +87,22 @@ class EntrySearch:
         return SearchResult(tuple(told), neighbors, _hint(told, filters, neighbors, len(boosts)), trace.told())
 
     def _where(self, filters: SearchFilters) -> Where:
-        parts = [compiled(filters, KINDS, (EPISODIC, SEMANTIC))]
+        parts = [compiled(filters, KINDS, (EPISODIC, SEMANTIC, CHUNK))]
+        if filters.memory_type is None:
+            parts.append(_SAID_NOWHERE_ELSE)
         if MARKER_SOURCE not in (filters.source or ()):
             parts.append(_REMEMBERED)
         if filters.published is False:
             over = Range("expires_at", lte=epoch_ms(self.clock.now()))
             parts += [In("kind", WRITTEN), Eq("published", False), Not(over)]
         return every(*parts)
+
+    async def _looked(self, scope: Scope, where: Where) -> dict[str, int]:
+        """How many entries there were to look at, and how many more there would have been without a filter."""
+        looked = await self.index.count(scope, where)
+        usual = self._where(SearchFilters())
+        without = looked if where == usual else await self.index.count(scope, usual)
+        return {"looked_at": looked, "left_out": max(without - looked, 0)}
 
     async def _hits(self, scope: Scope, ask: Ask, filters: SearchFilters, around: Neighbourhood) -> list[Hit]:
         if filters.rel_types is None:

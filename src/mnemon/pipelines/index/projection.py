@@ -16,7 +16,7 @@ from mnemon.contracts.sessions import KeptRule, SessionRecord, StoredTurn
 from mnemon.contracts.tags import Tagging
 from mnemon.contracts.turns import epoch_ms
 from mnemon.logic.chats import is_call_id
-from mnemon.logic.chunking import ChunkRecord
+from mnemon.logic.chunking import ChunkRecord, by_hand
 from mnemon.logic.front_matter import split
 from mnemon.logic.ids import marker_id, stable_id, turn_id
 from mnemon.logic.portraits import overview_of
@@ -30,6 +30,7 @@ PROFILE = "profile"
 MARKER = "session_marker"
 SOURCE = "locomo_text_pipeline"
 MARKER_SOURCE = "dialog_session_marker"
+BY_HAND = "by_hand"
 _RULES = "rules"  # the provider that goes by patterns
 # Claims in these states are in the index, and not shown.
 HIDDEN = (ClaimState.PENDING, ClaimState.REPEATED, ClaimState.EXPIRED)
@@ -198,7 +199,7 @@ def claim_of(entry: Entry) -> Claim:
 
 
 def chunk_entries(node: Node, chunks: Sequence[ChunkRecord], vectors: Sequence[EmbeddingVector]) -> list[Entry]:
-    ttl = _expiry(node)
+    ttl, written = _expiry(node), {*by_hand(node)}
     return [
         Entry(
             id=chunk.chunk_id,
@@ -210,6 +211,7 @@ def chunk_entries(node: Node, chunks: Sequence[ChunkRecord], vectors: Sequence[E
                 "node": chunk.uri,
                 "shelf": node.key.shelf.value,
                 "level": chunk.level,
+                "source": BY_HAND if chunk.text_content in written else None,
                 "seq": chunk.chunk_index,
                 "domain": "dialog",
                 "modality": "text",

@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from mnemon.contracts.errors import MnemonError, ResourceExhausted, Unavailable
-from mnemon.contracts.ports import Clock
+from mnemon.contracts.filters import Eq
+from mnemon.contracts.ports import Clock, Index
 from mnemon.contracts.recall import RecallResult, RecallSettings, Recollection
 from mnemon.contracts.reports import Degraded
 from mnemon.contracts.scope import Scope
 from mnemon.logic.recall import Flow, recall_flow
 from mnemon.logic.skills import Skill
 from mnemon.pipelines.ask import Asker
+from mnemon.pipelines.index.projection import TURN
 from mnemon.pipelines.messages import MessageTools
 from mnemon.pipelines.recall.agent import Agent, NotToBeUsed
 from mnemon.pipelines.recall.driving import OnRound, drive, tell
@@ -37,6 +39,7 @@ class Recaller:
     messages: MessageTools
     clock: Clock
     elsewhere: Elsewhere | None = None
+    index: Index | None = None
     flow: Callable[[str, RecallSettings, datetime], Flow] = recall_flow
 
     async def recall(
@@ -66,7 +69,7 @@ class Recaller:
             why = f"llm_error: {error}"
         else:
             if made.view.items():
-                return _result(question, made, tools, "model", asker)
+                return await self._result(scope, question, made, tools, "model", asker)
             why = ""
         # Also where the model found nothing: messages can ask it to.
         stood_in = await self._by_rules(scope, question, settings, skill, on_round, "rules")
@@ -92,24 +95,30 @@ class Recaller:
         made = await drive(self.flow(question, settings, self.clock.now()), tools, settings, on_round)
         if tools.fruitless:
             raise tools.failures[0][1]
-        return _result(question, made, tools, "rules")
+        return await self._result(scope, question, made, tools, "rules")
 
-
-def _result(
-    question: str, made: Recollection, tools: BoundTools, planner: Literal["rules", "model"], asker: Asker | None = None
-) -> RecallResult:
-    failed = {tool: error.message for tool, error in tools.failures if isinstance(error, Unavailable)}
-    return RecallResult(
-        question=question,
-        answer=made.answer,
-        memory_view=made.view,
-        evidence=made.evidence,
-        limits=made.limits,
-        trace=made.trace,
-        degraded=tuple(Degraded(tool, why) for tool, why in failed.items()),
-        planner=planner,
-        llm_used=_used(asker) if asker else None,
-    )
+    async def _result(
+        self,
+        scope: Scope,
+        question: str,
+        made: Recollection,
+        tools: BoundTools,
+        planner: Literal["rules", "model"],
+        asker: Asker | None = None,
+    ) -> RecallResult:
+        failed = {tool: error.message for tool, error in tools.failures if isinstance(error, Unavailable)}
+        there = await self.index.count(scope, Eq("kind", TURN)) if self.index else None
+        return RecallResult(
+            question=question,
+            answer=made.answer,
+            memory_view=made.view,
+            evidence=made.evidence,
+            limits=made.limits.model_copy(update={"messages_in_scope": there}),
+            trace=made.trace,
+            degraded=tuple(Degraded(tool, why) for tool, why in failed.items()),
+            planner=planner,
+            llm_used=_used(asker) if asker else None,
+        )
 
 
 def _used(asker: Asker) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from mnemon.contracts.errors import MnemonError
 from mnemon.contracts.filters import EVERYTHING, Eq, In, Where, every, matches
 from mnemon.contracts.ports import Embedder, Index
 from mnemon.contracts.reports import Degraded
-from mnemon.contracts.retrieval import ExecutedCall, PromptBudget, RetrievalHit
+from mnemon.contracts.retrieval import ExecutedCall, Looked, PromptBudget, RetrievalHit
 from mnemon.contracts.scope import Scope
 from mnemon.pipelines.entries.projection import ACTIVE, EPISODIC, FINDABLE, KINDS, SEMANTIC
+from mnemon.pipelines.index.projection import CHUNK, TURN
 from mnemon.pipelines.index.reading import is_shown, scroll_shown, search_shown
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ _DIALOG = every(Eq("domain", "dialog"), Eq("modality", "text"))
 TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, FINDABLE)
 KEPT_TURNS = every(In("kind", KINDS[EPISODIC]), _DIALOG, Eq("kept", True))
 SERVED = every(In("kind", (*KINDS[EPISODIC], SEMANTIC)), _DIALOG, FINDABLE)
+CHUNKS = every(Eq("kind", CHUNK), _DIALOG)
 FACTS = every(In("kind", KINDS[SEMANTIC]), _DIALOG, Eq("state", ACTIVE))
 
 
@@ -63,6 +65,24 @@ class Desk:
     calls: list[ExecutedCall] = field(default_factory=list)
     degraded: list[Degraded] = field(default_factory=list)
     failures: list[MnemonError] = field(default_factory=list)
+    looked: Looked = field(default_factory=Looked)
+
+    async def look(self, when: Where, kept_only: bool = False) -> None:
+        """Count what there is to look through, and what is left out."""
+        try:
+            there = await self._count(EVERYTHING)
+            in_time = there if when == EVERYTHING else await self._count(when)
+            seen = await self._count(every(when, Eq("kept", True))) if kept_only else in_time
+        except MnemonError as failure:
+            self.degraded.append(Degraded("looked", str(failure)))
+            return
+        left_out = {"outside_time_range": there - in_time, "dropped": in_time - seen}
+        self.looked = Looked(seen, {why: count for why, count in left_out.items() if count})
+
+    async def _count(self, where: Where) -> int:
+        # Turns are all of the dialog and none is a marker: to look at their columns would cost as much as a search.
+        turns = await self.index.count(self.scope, every(Eq("kind", TURN), where))
+        return turns + await self.index.count(self.scope, every(Eq("kind", EPISODIC), _DIALOG, FINDABLE, where))
 
     async def embedded(self, text: str) -> Vector | None:
         async def work() -> list[Vector]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from mnemon.contracts.entries import Entry, Hit
+from mnemon.contracts.entries import Entry, Hit, Vector
 from mnemon.contracts.filters import And, Eq, In, Or, every
 from mnemon.contracts.retrieval import RetrievalHit, Share
 from mnemon.logic.retrieval.choosing import in_order, spread
@@ -16,8 +16,9 @@ from mnemon.logic.retrieval.features import FEATURES, Candidate, Table, tabled
 from mnemon.logic.retrieval.ranking_data import Pool, RankingData, ranking_data
 from mnemon.logic.retrieval.understanding import Understood, understand
 from mnemon.pipelines.entries.projection import SEMANTIC
+from mnemon.pipelines.index.projection import BY_HAND, CHUNK
 from mnemon.pipelines.retrieval.citing import cited, entities_of
-from mnemon.pipelines.retrieval.desk import FACTS, SERVED, TURNS, Desk, Found, Request
+from mnemon.pipelines.retrieval.desk import CHUNKS, FACTS, SERVED, TURNS, Desk, Found, Request
 from mnemon.pipelines.retrieval.showing import shown, shown_id, whole
 
 _LEAST_SHARE = 0.005
@@ -26,6 +27,7 @@ _LEAST_SHARE = 0.005
 async def find(request: Request, desk: Desk) -> Found:
     data = ranking_data()
     asked, table = await gathered(request, desk, data)
+    await desk.look(request.when)
     if table is None:
         return Found((), asked.told())
     scores = table.scores(data.weights)
@@ -50,7 +52,7 @@ async def gathered(request: Request, desk: Desk, data: RankingData) -> tuple[Und
     meaning = await desk.near("meaning_search", vector, where, pool.meaning)
     facts = await desk.near("fact_search", vector, every(FACTS, request.when), pool.facts)
     by_facts = await _cited(desk, [*facts, *await _second_hop(request, desk, facts, pool)])
-    found = _joined(words, meaning, by_facts)
+    found = _joined(words, meaning, by_facts) | await _written(request, desk, asked, vector, meaning, facts, pool)
     found |= await _unfound(request, desk, found, by_facts)
     found |= await _neighbours(request, desk, found, pool)
     return asked, tabled(asked, tuple(found.values()), data, request.topk) if found else None
@@ -79,15 +81,45 @@ async def _cited(desk: Desk, facts: Sequence[Hit]) -> dict[str, float]:
     return best
 
 
-def _joined(words: Sequence[Hit], meaning: Sequence[Hit], cited: dict[str, float]) -> dict[str, Candidate]:
-    """By id. The scores by meaning lie close together: they count from the last one found."""
-    last = meaning[-1].score if len(meaning) > 1 else 0.0
+def _last(meaning: Sequence[Hit]) -> float:
+    """The scores by meaning lie close together: they count from the last one found."""
+    return meaning[-1].score if len(meaning) > 1 else 0.0
+
+
+def _joined(
+    words: Sequence[Hit], meaning: Sequence[Hit], cited: dict[str, float], last: float | None = None
+) -> dict[str, Candidate]:
+    """By id."""
+    last = _last(meaning) if last is None else last
     by_words = {hit.entry.id: hit.score for hit in words}
-    by_meaning = {hit.entry.id: hit.score - last for hit in meaning}
+    by_meaning = {hit.entry.id: max(hit.score - last, 0.0) for hit in meaning}
     entries = {hit.entry.id: hit.entry for hit in (*words, *meaning)}
     return {
         id: Candidate(entry, by_words.get(id, 0.0), by_meaning.get(id, 0.0), cited.get(id, 0.0))
         for id, entry in entries.items()
+    }
+
+
+async def _written(
+    request: Request,
+    desk: Desk,
+    asked: Understood,
+    vector: Vector | None,
+    meaning: Sequence[Hit],
+    facts: Sequence[Hit],
+    pool: Pool,
+) -> dict[str, Candidate]:
+    """Pieces of memories as people read them: what somebody wrote there by hand, and pages none of whose claims was
+    found. Of the others the claims and the words they cite say everything."""
+    where = every(CHUNKS, request.when)
+    words = await desk.holding("page_search", asked.words, where, pool.pages)
+    near = await desk.near("page_search", vector, where, pool.pages)
+    known = {fact.entry.fields.get("node") for fact in facts}
+    found = _joined(words, near, {}, _last(meaning))
+    return {
+        id: page
+        for id, page in found.items()
+        if page.entry.fields.get("source") == BY_HAND or page.entry.fields["node"] not in known
     }
 
 
@@ -130,7 +162,11 @@ def _hit(table: Table, at: int, score: float, weights: dict[str, float]) -> Retr
         id=shown_id(entry),
         score=round(float(np.mean(table.values[at, :2])), 6),
         final_score=round(score, 6),
-        source="fact_search" if entry.kind == SEMANTIC else "reference_trace" if only_cited else "event_search",
+        source="fact_search"
+        if entry.kind in (SEMANTIC, CHUNK)
+        else "reference_trace"
+        if only_cited
+        else "event_search",
         entry=shown(entry),
         evidence=whole(entry),
         routes=tuple(sorted(shares, key=lambda s: (-abs(s.share), s.route))),

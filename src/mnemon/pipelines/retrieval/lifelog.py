@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mnemon.contracts.filters import Eq, In, every
-from mnemon.contracts.retrieval import RetrievalHit, Share, Source
+from mnemon.contracts.retrieval import Looked, RetrievalHit, Share, Source
 from mnemon.pipelines.retrieval.desk import Desk, Found, Request
 from mnemon.pipelines.retrieval.showing import shown, shown_id, whole
 
@@ -13,6 +13,7 @@ _SEARCH: Source = "event_search"
 
 async def find(request: Request, desk: Desk) -> Found:
     where = every(Eq("domain", "lifelog"), In("modality", request.modality or DEFAULT_MODALITY), request.when)
+    desk.looked = Looked(await desk.index.count(desk.scope, where))
     found = await desk.near(_SEARCH, await desk.embedded(request.query), where, request.topk)
     return Found(
         tuple(

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from mnemon.contracts.ports import Clock, Embedder, Index
 from mnemon.contracts.reports import Degraded
-from mnemon.contracts.retrieval import ExecutedCall, Plan, Rerank, RetrievalDebug, RetrievalHit, RetrievalResult
+from mnemon.contracts.retrieval import ExecutedCall, Looked, Plan, Rerank, RetrievalDebug, RetrievalHit, RetrievalResult
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.retrieval.answering import answer
 from mnemon.pipelines.retrieval.desk import Desk, Request
@@ -39,6 +39,7 @@ class Finding:
     degraded: tuple[Degraded, ...] = ()
     understood: dict[str, Any] = field(default_factory=dict)
     prompt: str | None = None
+    looked: Looked = field(default_factory=Looked)
 
 
 class Finder(Protocol):
@@ -58,7 +59,7 @@ class OwnIndex:
         found = await STRATEGIES[strategy](request, desk)
         if desk.failures and not found.hits:
             raise desk.failures[0]
-        return Finding(found.hits, tuple(desk.calls), tuple(desk.degraded), found.understood, found.prompt)
+        return Finding(found.hits, tuple(desk.calls), tuple(desk.degraded), found.understood, found.prompt, desk.looked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Retriever:
             understood=found.understood,
             llm_used=asked.llm_used if asked is not None else None,
         )
-        return RetrievalResult(strategy, request.query, hits, debug, said, found.prompt)
+        return RetrievalResult(strategy, request.query, hits, debug, said, found.prompt, found.looked)
 
 
 def _ms_since(moment: float) -> float:

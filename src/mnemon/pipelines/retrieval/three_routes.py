@@ -20,6 +20,7 @@ async def find(request: Request, desk: Desk) -> Found:
     vector = await desk.embedded(request.query)
     facts = await desk.near("fact_search", vector, every(FACTS, FACT_SOURCES, request.when), request.topk)
     events = await desk.near("event_search", vector, every(KEPT_TURNS, request.when), request.topk)
+    await desk.look(request.when, kept_only=True)
     citations = await cited(desk, facts)
     references = await _references(request, desk, citations)
     hits = [_fact(hit, citations) for hit in facts] + references + [_event(hit) for hit in events]

@@ -111,6 +111,8 @@ def _print_item(item: Item, quotes: dict[str, list[Evidence]]) -> None:
 def _print_limits(result: RecallResult) -> None:
     limits = result.limits
     since, until = limits.time_range.since[:10] or "the beginning", limits.time_range.until[:10] or "now"
-    told = f"looked from {since} to {until}, role {limits.role or ANY_ROLE}: {limits.messages_considered} messages by "
-    told += f"{', '.join(limits.routes) or 'no route'} in {limits.calls} calls ({result.planner})"
+    there = "" if limits.messages_in_scope is None else f" of {limits.messages_in_scope}"
+    told = f"looked from {since} to {until}, role {limits.role or ANY_ROLE}: {limits.messages_considered}{there} "
+    told += f"messages by {', '.join(limits.routes) or 'no route'} "
+    told += f"in {limits.calls} calls ({result.planner})"
     console.print(Text(f"\n{told}{', cut short' if limits.truncated else ''}", "dim"))

@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from mnemon.contracts.retrieval import RetrievalHit, RetrievalResult
+from mnemon.contracts.retrieval import Looked, RetrievalHit, RetrievalResult
 from mnemon.engine.recollection import MAX_TOPK
 from mnemon.pipelines.retrieval.strategies import STRATEGIES
 from mnemon.surfaces.cli.options import Place, Who, scoped, shared
@@ -76,9 +76,16 @@ def _print(result: RetrievalResult, explain: bool) -> None:
     for hit in result.hits:
         table.add_row(f"{hit.final_score:.3f}", _words(hit), _place(hit), *([_routes(hit)] if explain else []))
     console.print(table if result.hits else "nothing found")
+    _print_looked(result.looked)
     print_degraded(result.debug.degraded)
     if explain:
         _print_calls(result)
+
+
+def _print_looked(looked: Looked) -> None:
+    left_out = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in looked.left_out.items())
+    told = f"looked through {looked.turns} turns{f'; left out: {left_out}' if left_out else ''}"
+    console.print(Text(told, "dim"))
 
 
 def _words(hit: RetrievalHit) -> Text:

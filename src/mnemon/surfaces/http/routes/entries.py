@@ -38,7 +38,11 @@ _FOUND = {
     "hits": [{"id": "note-1", "score": 0.81, "entry": _ENTRY}],
     "neighbors": {},
     "hints": "",
-    "trace": {"timings_ms": {"total": 2.1}, "counts": {"hits": 1}, "routes": ["dense"]},
+    "trace": {
+        "timings_ms": {"total": 2.1},
+        "counts": {"hits": 1, "looked_at": 412, "left_out": 0},
+        "routes": ["dense"],
+    },
 }
 _VERSION = {
     "version": 7,

@@ -73,6 +73,7 @@ _RECALLED: dict[str, Any] = {
         "time_range": {"since": "2026-01-01T00:00:00+00:00", "until": ""},
         "role": "user",
         "messages_considered": 3,
+        "messages_in_scope": 412,
         "routes": ["semantic_search"],
         "rounds": 1,
         "calls": 1,

@@ -52,6 +52,7 @@ _FOUND = {
         "executed_calls": [{"api": "event_search", "count": 1, "latency_ms": 3.2}],
         "evidence_count": 1,
     },
+    "looked": {"turns": 412, "left_out": {"outside_time_range": 37}},
 }
 
 
