@@ -17,9 +17,14 @@ from mnemon.engine import build, registry
 CHANGES = {"index": ("upsert", "delete", "purge"), "graph": ("put", "publish", "drop", "erase", "purge")}
 
 
+def drink(turn_id: str) -> str:
+    """A word no other turn holds."""
+    return "tea" + turn_id.replace("-", "x")
+
+
 def words(turn_id: str) -> str:
-    """The words of a turn: the same in the writer and in whoever checks."""
-    return f"说过的话 {turn_id} what was said 😀 {turn_id}"
+    """The words of a turn, from which a claim can be made: the same in the writer and in whoever checks."""
+    return f"说过的话 😀。I like {drink(turn_id)}."
 
 
 def instrument(step: Callable[[str], None]) -> None:
@@ -50,10 +55,11 @@ def _told(change: Callable[..., Awaitable[Any]], name: str, step: Callable[[str]
     return told
 
 
-async def write(home: Path, run: str, say: Say, queue: str) -> None:
+async def write(home: Path, run: str, say: Say, queue: str, known: float) -> None:
+    """`known` is the share of writes from which memories are asked for."""
     rng = random.Random(run)
     config = Config(background_worker=False, queue_url=queue)
-    memory = AsyncMemory(home, embedder={"provider": "hash", "cache": False}, config=config)
+    memory = AsyncMemory(home, llm="rules", embedder={"provider": "hash", "cache": False}, config=config)
     await memory.parts.queue.recover()
     say("ready")
     for number in range(10_000):
@@ -63,16 +69,17 @@ async def write(home: Path, run: str, say: Say, queue: str) -> None:
         turns = [{"turn_id": i, "role": "user", "text": words(i)} for i in ids]
         say("writing", session, *ids)
         wait = rng.choice(("indexed", "indexed", "archived"))
-        result = await memory.session_write("t", "u", session, turns=turns, extract=False, mode="append", wait=wait)
+        extract = rng.random() < known
+        result = await memory.session_write("t", "u", session, turns=turns, extract=extract, mode="append", wait=wait)
         assert result.status == "ok"
-        say("written", wait, session, *ids)
+        say("written", "known" if extract else "kept", session, *ids)
         if rng.random() < 0.2:
             await memory.run_jobs()
 
 
 def run(task: dict[str, Any], say: Say) -> None:
     instrument(killer(task["kill_at"], say))
-    asyncio.run(write(Path(task["home"]), task["run"], say, task["queue"]))
+    asyncio.run(write(Path(task["home"]), task["run"], say, task["queue"], task["known"]))
 
 
 if __name__ == "__main__":

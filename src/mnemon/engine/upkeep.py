@@ -20,6 +20,7 @@ from mnemon.engine.opened import OpenMemory
 from mnemon.logic.jobs import held_up
 from mnemon.pipelines.ask import Rules
 from mnemon.pipelines.govern import mending, moving, proof
+from mnemon.pipelines.govern.arrears import reissue
 from mnemon.pipelines.govern.filing import Filer
 from mnemon.pipelines.graph.rebuild import rebuild_graph
 from mnemon.pipelines.historian.alerting import Hook
@@ -53,8 +54,11 @@ class Upkeep(OpenMemory):
         parts = self._open()
         await parts.forgetter.finish()  # first: what is to be forgotten must not be indexed again
         result = await mending.repair(parts.archive, parts.replicas, parts.queue, tenant_id, parts.clock.now())
+        repairs = list(result.repairs)
+        for tenant in [tenant_id] if tenant_id else [t async for t in parts.archive.tenants()]:
+            repairs += await reissue(parts.archive, parts.queue, tenant, parts.asker() is not None)
         await self.run_jobs()
-        return result
+        return replace(result, repairs=tuple(repairs))
 
     async def rebuild(self, *, restart: bool = False, progress: rebuilding.Progress | None = None) -> RebuildResult:
         """Make the index anew from the archive, with the embedder of this memory, and the graph."""

@@ -144,14 +144,15 @@ async def queue_stale(archive: Archive, replicas: Replicas, queue: Queue, tenant
 
 async def _vouch(archive: Archive, scope: Scope, record: SessionRecord) -> list[Repair]:
     """A session whose writer died between its words and its page: the page is brought up to the words. Whether they
-    are all, only its writer could say: one that was never complete is told to be written again."""
+    are all, only its writer could say: one that had no words before is told to be written again."""
     turns = await archive.read_turns(scope, record.key, after=record.turn_count)
     if not turns:
         return []
     last = turns[-1]
-    update: dict[str, Any] = {"turn_count": last.seq, "chain_head": last.chain}
-    if record.status is not SessionStatus.COMPLETED:
-        update |= {"status": SessionStatus.FAILED, "error_reason": "its writer died before the end; write it again"}
+    update: dict[str, Any] = {"turn_count": last.seq, "chain_head": last.chain, "answered": record.turn_count}
+    if record.status is not SessionStatus.COMPLETED and not record.turn_count:
+        again = "its writer died before the end; write it again"
+        update |= {"status": SessionStatus.FAILED, "error_reason": again, "order": None}
     await archive.write_session(scope, record.model_copy(update=update), record.version)
     return [Repair(record.key.uri, f"its page now vouches for {last.seq} turns, {len(turns)} more than before")]
 

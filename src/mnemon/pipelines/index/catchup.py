@@ -62,10 +62,16 @@ async def lagging(archive: Archive, index: Index, scope: Scope) -> str:
 
 
 async def stale_sessions(archive: Archive, index: Index, tenant_id: str) -> AsyncIterator[SessionRecord]:
-    """Completed sessions without a marker, or whose marker is behind or beside their page."""
+    """Completed sessions without a marker, or whose marker is behind or beside their page; others whose words are not
+    all there."""
     scope = Scope.steward_of(tenant_id)
     async for record in archive.sessions(scope):
-        if record.status is SessionStatus.COMPLETED and not await is_marked(index, record):
+        if record.status is not SessionStatus.COMPLETED:
+            found = await index.get(scope, [marker_id(record.key)])
+            held = Marker.of(found[0]) if found else Marker()
+            if max(held.seq, held.words) < record.turn_count:
+                yield record
+        elif not await is_marked(index, record):
             yield record
 
 

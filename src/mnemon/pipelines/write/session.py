@@ -131,7 +131,7 @@ class SessionWriter:
             "status": SessionStatus.COMPLETED,
             "graph": order.graph_upsert,
             "kept": _kept_rule(order, bool(before.commits)),
-            "counts": {"events": before.turn_count, "claims": len(before.claim_ids)},
+            "counts": {**before.counts, "events": before.turn_count, "claims": len(before.claim_ids)},
         }
         page, numbered = before.model_copy(update=update), before.version > 0 and not telling.intake.named
         try:
@@ -168,6 +168,10 @@ class SessionWriter:
             if order.extract:
                 telling.skip_facts("llm_missing", "no language model is configured; only the words were kept")
                 update |= {"owes": await self._owed(scope, record), "order": said}
+            if asked_before := _unfinished(before):
+                # These words do not cancel what was asked for others: it is still to be done.
+                update |= {"owes": await self._owed(scope, record), "order": asked_before}
+                telling.leaves_work = before is not None and before.status is not SessionStatus.FAILED
             try:
                 record = await self._complete(scope, record, update, telling)
             except CommitError as error:
@@ -215,15 +219,18 @@ class SessionWriter:
 
     async def resume(self, job: Job) -> None:
         """A write that was left to the worker, or whose writer died: from its words to its index."""
-        key, order = session_of(job), WriteOrder.from_payload(job.payload["order"])
-        scope = replace(Scope.steward_of(key.tenant_id), trace_id=order.trace_id)
+        key = session_of(job)
+        scope = Scope.steward_of(key.tenant_id)
         record = await self.archive.read_session(scope, key)
         if record is None:
             return
+        # The page says what is left to do; the job, what whoever put it had in mind.
+        order = WriteOrder.from_payload(record.order or job.payload["order"])
+        scope = replace(scope, trace_id=order.trace_id)
         asker = self.lent.get(job.job_id) or self.own_asker()
         if not _is_complete(record) and not record.turn_count:
             record = await self._closed(scope, record)
-        elif order.extract and (not _is_complete(record) or (record.owes and asker)):
+        elif order.extract and (not _is_complete(record) or (record.owes and (asker or order.llm_policy == "require"))):
             record = await self._resume_digest(scope, record, order, asker)
         if record is None:
             return
@@ -238,7 +245,7 @@ class SessionWriter:
         self, scope: Scope, record: SessionRecord, order: WriteOrder, asker: Asker | None
     ) -> SessionRecord:
         """The words before anything a model is asked for: who has none leaves them found, and the rest waiting."""
-        if not _is_complete(record):
+        if asker is None or not _is_complete(record):
             await self.replicas.index_session(record.key)
         if asker is None:
             raise ModelNotConfigured("this session waits for a language model and none is configured", field="llm")
@@ -262,7 +269,7 @@ class SessionWriter:
             await self.replicas.index_session(record.key)
             return None
         died = {"status": SessionStatus.FAILED, "error_reason": "its writer died before the end; write it again"}
-        words = {"turn_count": there.turn_count, "chain_head": there.chain_head, "answered": 0}
+        words = {"turn_count": there.turn_count, "chain_head": there.chain_head, "answered": 0, "order": None}
         return await self._turn_page(scope, record, {**died, **words})
 
     # --- one at a time
@@ -554,7 +561,9 @@ class SessionWriter:
         else:
             telling.timed("index_ms", begun)
         failed = await self._into_graph(record, telling, fresh) or failed
-        if failed is None:
+        if failed is None and telling.leaves_work and job is not None:
+            await self.queue.release(job.job_id)
+        elif failed is None:
             await self._let_go(job)
             return
         if job is None:  # until now it needed none
@@ -594,6 +603,12 @@ def _is_complete(record: SessionRecord) -> bool:
     return record.status is SessionStatus.COMPLETED
 
 
+def _unfinished(record: SessionRecord | None) -> dict[str, Any] | None:
+    """What was asked of a session and is not done: its memories."""
+    order = record.order if record is not None else None
+    return order if order is not None and order["extract"] else None
+
+
 def _is_done(record: SessionRecord | None, telling: Telling) -> bool:
     """Nothing to write, and nothing to make good: what a model owes, this call's model can make up for."""
     if record is None or not _is_complete(record):
@@ -613,7 +628,8 @@ def _is_words_alone(record: SessionRecord | None, principals: tuple[str, ...], t
         return True
     goes_on = _is_complete(record) and order.mode == "append" and set(record.principals) == set(principals)
     # Turns without ids may be those that are there, sent again: fewer than those cannot be, once all are answered.
-    new = intake.spool.count < record.turn_count and record.answered in (None, record.turn_count)
+    there = record.turn_count - record.counts.get(_BESIDE, 0)
+    new = intake.spool.count < there and record.answered in (None, record.turn_count)
     return bool(goes_on and not order.overwrite and (intake.named or new))
 
 

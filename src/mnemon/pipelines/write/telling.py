@@ -31,6 +31,7 @@ class Telling:
     order: WriteOrder
     asker: Asker | None
     lent: bool = False
+    leaves_work: bool = False
     begun: float = field(default_factory=time.perf_counter)
     counts: dict[str, Any] = field(default_factory=lambda: {"events_written": 0, "facts_written": 0})
     degraded: list[Degraded] = field(default_factory=list)
