@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mnemon import Config, Memory
+from mnemon import AsyncMemory, Config, Memory
 from mnemon.contracts.errors import InvalidArgument, MnemonError, NotFound
 from mnemon.contracts.jobs import Job, JobKind, JobStatus
 from mnemon.drivers.embed.hash import HashEmbedder
@@ -128,3 +128,45 @@ def test_the_engine_says_the_same(home: Path) -> None:
             memory.retry_jobs("ending")
         assert memory.retry_jobs(JobKind.INDEX) == 2
         assert memory.job_stats().pending == 4
+
+
+def test_reading_destroys_no_work_and_a_worker_uses_the_model_it_is_given(tmp_path: Path) -> None:
+    place = ["--home", str(tmp_path), "--embedder", "hash"]
+    with Memory(tmp_path, llm="rules", embedder="hash", config=Config(background_worker=False)) as memory:
+        memory.session_write("t", "u", "s", turns=[{"role": "user", "text": "I like quince."}], wait="archived")
+
+    def command(*arguments: str) -> Any:
+        result = CliRunner().invoke(cli, [*arguments, *place, "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    who = ("--tenant", "t", "--user", "u")
+    for _ in range(4):
+        assert command("messages", "search", "quince", *who)["items"]
+        (job,) = command("jobs", "list")["items"]
+        assert (job["status"], job["awaits"], job["attempts"]) == ("pending", "", 0), "nobody has touched it"
+    for _ in range(5):
+        assert command("worker", "--once") == {"succeeded": 0, "failed": 0}
+    (job,) = command("jobs", "list")["items"]
+    assert (job["status"], job["awaits"], job["attempts"]) == ("pending", "model", 0)
+    assert "1 of them for a model" in CliRunner().invoke(cli, ["status", *place]).output
+    assert command("worker", "--once", "--llm", "rules")["succeeded"] == 1
+    assert command("claims", "list", *who)["items"]
+    assert command("jobs", "list")["items"] == []
+
+
+async def test_a_memory_that_only_reads_does_no_work(tmp_path: Path) -> None:
+    with Memory(tmp_path, llm="rules", embedder="hash", config=Config(background_worker=False)) as memory:
+        memory.session_write("t", "u", "s", turns=[{"role": "user", "text": "I like quince."}], wait="archived")
+    async with AsyncMemory(tmp_path, llm="rules", embedder="hash", config=Config(poll_interval_seconds=0.02)) as memory:
+        await memory.bind("t", "u").messages_list()
+        await memory.retrieval("what do I like?", "t", "u")
+        await memory.status()
+        await asyncio.sleep(0.2)
+        assert len(await memory.jobs()) == 1
+        await memory.start_worker()
+        for _ in range(500):
+            if not await memory.jobs():
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError("nobody took the job up")

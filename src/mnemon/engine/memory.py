@@ -74,11 +74,14 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
 
         `turns` are canonical turns; anything else comes as `raw` (text, bytes, a `Path`, an open file, parsed data)
         with its `input_format`. `stages="off"` keeps every turn as it is; `"full"` denoises and judges first. A session
-        that is complete is not written again: `mode="append"` adds the turns it has not seen, `overwrite_existing=True`
-        extracts anew. `extract=False` keeps the words only. `graph_upsert` tells the temporal graph of it too; with
-        `graph_policy="require"` a session the graph does not take is failed, not completed, and can be written again.
-        `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory Service. `trace_id` is your
-        name for this call: its job, its commit record, its log lines and its result carry it.
+        that is complete is not written again, except to make up for what a model owes: `mode="append"` adds the turns
+        it has not seen (those without ids by what they say: a transcript that has grown gives its end, anything else
+        follows), `overwrite_existing=True` extracts anew. With `wait="archived"` the words are durable and found as
+        words; the rest is left to a worker. `extract=False` keeps the words only. `graph_upsert` tells the temporal
+        graph of it too; with `graph_policy="require"` a session the graph does not take is failed, not completed, and
+        can be written again. `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory
+        Service. `trace_id` is your name for this call: its job, its commit record, its log lines and its result carry
+        it.
         """
         if memory_api is not None:
             given = {name: value for name, value in locals().items() if name not in ("self", "memory_api")}
