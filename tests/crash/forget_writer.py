@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
-import os
-import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,14 @@ def run(task: dict[str, Any], say: Say) -> None:
     asyncio.run(then(task, say) if "next" in task else first(task, say))
 
 
+async def warm_up() -> None:
+    """Load what every fork needs, once."""
+    with tempfile.TemporaryDirectory() as home:
+        async with opened(Path(home)) as memory:
+            await fill(memory, WHO)
+            await memory.forget(TENANT, WHO)
+
+
 if __name__ == "__main__":
-    sys.setrecursionlimit(10_000)
-    os.umask(0o077)
+    asyncio.run(warm_up())  # its threads end with it
     serve(run)
