@@ -346,7 +346,7 @@ async def _mended(kind: Kind, home: Path, whole: tuple[Content, Content, Content
         assert (await memory.repair()).repairs == (), "repair is done after one run"
 
 
-@pytest.mark.parametrize("kind", KINDS if LONG else KINDS[::5], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", KINDS if LONG else KINDS[::8], ids=lambda kind: kind.name)
 def test_rebuild_and_forget_go_on_beside_damage(
     kind: Kind, filled: Path, whole: tuple[Content, Content, Content], tmp_path: Path
 ) -> None:

@@ -152,7 +152,7 @@ def test_a_kill_anywhere_in_a_superseding_write_and_a_correction(forks: Forks, t
     assert sum(row.get("state") == "superseded" for row in claims) >= 2
     assert [row["statement"] for row in claims if row.get("corrected_from")] == [SUPERSEDING[2]["statement"]]
     assert whole.total >= 60
-    for at in range(1, whole.total + 1, 1 if LONG else 3):
+    for at in range(1, whole.total + 1, 1 if LONG else 5):
         life = _copy(base, tmp_path / f"{at}")
         assert life.live(f":{at}") == -signal.SIGKILL
         assert life.live() == 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from mnemon.contracts.graph import Event, GraphBatch, GraphPage, PendingEquiv
 from mnemon.contracts.graph_results import Explanation, GraphReceipt, HeldState, Resolution, StateChange
@@ -11,7 +11,9 @@ from mnemon.contracts.scope import Scope
 from mnemon.engine.addressing import reader
 from mnemon.engine.opened import OpenMemory
 from mnemon.engine.parts import Parts
-from mnemon.pipelines.graph.reading import Moment
+from mnemon.pipelines.graph.reading import GraphReader, Moment
+
+T = TypeVar("T")
 
 
 class AsyncGraphView:
@@ -20,6 +22,12 @@ class AsyncGraphView:
     def __init__(self, open_parts: Callable[[], Parts], scope: Scope) -> None:
         self._open = open_parts
         self.scope = scope
+
+    async def _asked(self, ask: Callable[[GraphReader], Awaitable[T]]) -> T:
+        """Of a graph that is missing or turns out to be broken only once it had the time to be brought up."""
+        parts = self._open()
+        found, _ = await parts.answered(self.scope, lambda: ask(parts.graphs))
+        return found
 
     async def upsert(self, batch: GraphBatch | Mapping[str, Any]) -> GraphReceipt:
         """Tell the graph something from outside. Every item and edge says for whom it is (`user_id`, principals such as
@@ -34,19 +42,19 @@ class AsyncGraphView:
         cursor: str | None = None,
     ) -> GraphPage:
         """What happened, oldest first."""
-        return await self._open().graphs.events(self.scope, since, until, limit, cursor)
+        return await self._asked(lambda graphs: graphs.events(self.scope, since, until, limit, cursor))
 
     async def event(self, id: str) -> Event:
         """One event."""
-        return await self._open().graphs.event(self.scope, id)
+        return await self._asked(lambda graphs: graphs.event(self.scope, id))
 
     async def entities(self, name: str | None = None, limit: int = 100, cursor: str | None = None) -> GraphPage:
         """People and things, all of them or those called so."""
-        return await self._open().graphs.entities(self.scope, name, limit, cursor)
+        return await self._asked(lambda graphs: graphs.entities(self.scope, name, limit, cursor))
 
     async def resolve(self, name: str) -> Resolution:
         """Whom a name means, and whom it may mean."""
-        return await self._open().graphs.resolve(self.scope, name)
+        return await self._asked(lambda graphs: graphs.resolve(self.scope, name))
 
     async def timeline(
         self,
@@ -57,11 +65,11 @@ class AsyncGraphView:
         cursor: str | None = None,
     ) -> GraphPage:
         """The events somebody or something takes part in or is named in, oldest first."""
-        return await self._open().graphs.timeline(self.scope, entity_id, since, until, limit, cursor)
+        return await self._asked(lambda graphs: graphs.timeline(self.scope, entity_id, since, until, limit, cursor))
 
     async def evidences(self, entity_id: str, limit: int = 100, cursor: str | None = None) -> GraphPage:
         """The exact words that speak of an entity, oldest first; `limit` counts utterances."""
-        return await self._open().graphs.evidences(self.scope, entity_id, limit, cursor)
+        return await self._asked(lambda graphs: graphs.evidences(self.scope, entity_id, limit, cursor))
 
     async def timeslices(
         self,
@@ -72,27 +80,27 @@ class AsyncGraphView:
         cursor: str | None = None,
     ) -> GraphPage:
         """The days and months something happened in."""
-        return await self._open().graphs.timeslices(self.scope, start, end, kind, limit, cursor)
+        return await self._asked(lambda graphs: graphs.timeslices(self.scope, start, end, kind, limit, cursor))
 
     async def explain_event(self, id: str) -> Explanation:
         """What was said of an event, word for word, and what was derived from it."""
-        return await self._open().graphs.explain_event(self.scope, id)
+        return await self._asked(lambda graphs: graphs.explain_event(self.scope, id))
 
     async def explain_knowledge(self, id: str) -> Explanation:
         """Why something is known: the events it was derived from, the utterances, the exact words."""
-        return await self._open().graphs.explain_knowledge(self.scope, id)
+        return await self._asked(lambda graphs: graphs.explain_knowledge(self.scope, id))
 
     async def states_current(
         self, subject: str, property: str | None = None, known_at: Moment | None = None
     ) -> tuple[HeldState, ...]:
         """What holds of a subject now; `known_at` leaves out what was learnt later."""
-        return await self._open().graphs.states_current(self.scope, subject, property, known_at)
+        return await self._asked(lambda graphs: graphs.states_current(self.scope, subject, property, known_at))
 
     async def states_at(
         self, subject: str, when: Moment, property: str | None = None, known_at: Moment | None = None
     ) -> tuple[HeldState, ...]:
         """What held of a subject at a moment; `known_at` leaves out what was learnt later."""
-        return await self._open().graphs.states_at(self.scope, subject, when, property, known_at)
+        return await self._asked(lambda graphs: graphs.states_at(self.scope, subject, when, property, known_at))
 
     async def states_changes(
         self,
@@ -102,19 +110,19 @@ class AsyncGraphView:
         until: Moment | None = None,
     ) -> tuple[StateChange, ...]:
         """What changed when, from what to what, and when we learnt it."""
-        return await self._open().graphs.states_changes(self.scope, subject, property, since, until)
+        return await self._asked(lambda graphs: graphs.states_changes(self.scope, subject, property, since, until))
 
     async def pending_equivs(self) -> tuple[PendingEquiv, ...]:
         """Entities that may be one and that nobody has decided."""
-        return await self._open().graphs.pending_equivs(self.scope)
+        return await self._asked(lambda graphs: graphs.pending_equivs(self.scope))
 
     async def approve(self, id: str) -> PendingEquiv:
         """Two entities are one from now on, until it is rejected."""
-        return await self._open().graphs.approve(self.scope, id)
+        return await self._asked(lambda graphs: graphs.approve(self.scope, id))
 
     async def reject(self, id: str) -> PendingEquiv:
         """Two entities are not one, whatever their names."""
-        return await self._open().graphs.reject(self.scope, id)
+        return await self._asked(lambda graphs: graphs.reject(self.scope, id))
 
 
 class Graphing(OpenMemory):
