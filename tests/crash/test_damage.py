@@ -193,11 +193,19 @@ def header(name: bytes, at: int = 1) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def renamed(name: str) -> Callable[[Path], None]:
-    return lambda path: None if path.rename(path.with_name(name)) else None
+    def rename(path: Path) -> None:
+        path.rename(path.with_name(name))
+
+    return rename
 
 
 def others_page(path: Path) -> None:
     shutil.copy(path.parents[1] / "s2" / path.name, path)
+
+
+def page_and_claims(session: Path) -> None:
+    delete(session / "session.json")
+    delete(session / "claims.jsonl")
 
 
 def with_versions(home: Path) -> None:
@@ -241,12 +249,7 @@ COMMIT = f"{SESSION}/archives/1/commit.json"
 KINDS = [
     *(k(f"page {d.__name__}", PAGE, d) for d in (empty, cut, flip, garbage, delete, folder)),
     k("page of another session", PAGE, others_page),
-    k(
-        "page and claims deleted",
-        SESSION,
-        lambda p: [delete(p / "session.json"), delete(p / "claims.jsonl")] and None,
-        "salvaged",
-    ),
+    k("page and claims deleted", SESSION, page_and_claims, "salvaged"),
     k("words changed", WORDS, replacing("吃辣".encode(), "吃素".encode())),
     k("one byte of a word flipped", WORDS, replacing(b"Rome.", b"Rooe.")),
     k("a quote in a line broken", WORDS, replacing(b'"text":"I work', b'"text"x"I work')),

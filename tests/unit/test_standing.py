@@ -1,5 +1,5 @@
-"""A replica that is missing, stale or broken is said in every answer and brought up meanwhile; writes go on; a home that
-nobody can write to is read all the same."""
+"""A replica that is missing, stale or broken is said in every answer and brought up meanwhile; writes go on; a home
+that nobody can write to is read all the same."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ def test_a_missing_or_broken_index_is_said_at_every_door(home: Path, damage: Any
     damage(home / "index.db")
     with opened(home, QUIET) as memory:
         answers = said(memory)
-        assert {name: [d.what for d in found] for name, found in answers.items()} == dict.fromkeys(
-            answers, ["index_behind"]
-        )
+        assert {name for name, found in answers.items() if [d.what for d in found] != ["index_behind"]} == set()
         assert "mnemon repair" in answers["recall"][0].why
         assert any("index.db" in warning for warning in memory.status().warnings)
         assert memory.session_write("t", "u", "d", turns=[{"role": "user", "text": "I love figs."}]).status == "ok"

@@ -38,14 +38,16 @@ _log = logging.getLogger(__name__)
 
 class Home:
     """Where the replicas of a home lie: in it, or, where nothing can be written there, in a folder of their own that
-    goes when the memory is closed. Whoever uses them holds the folder, so that nobody takes a file away from them."""
+    goes when the memory is closed. Whoever uses them holds a lock, so that nobody takes a file away from them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.read_only = not _writable(folder)
         self.news: list[str] = []
         self._spare: tempfile.TemporaryDirectory[str] | None = None
-        self._fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Nobody replaces a file where nothing can be written, and there is nothing to hold there.
+        how = os.O_RDONLY if self.read_only else os.O_RDWR | os.O_CREAT
+        self._fd = os.open(folder if self.read_only else folder / "replicas.lock", how, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     @property
