@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mnemon.surfaces.cli import cli
+from mnemon.surfaces.cli import cli, main
 
 WHO = ("--tenant", "t", "--user", "u")
 SAID = [
@@ -69,7 +69,13 @@ def test_memories_are_listed_read_renamed_and_their_history_told(home: Path) -> 
     (food,) = run_json(home, "nodes", "list", "--shelf", "preferences", *WHO)
     assert "I love spicy food" in run(home, "nodes", "show", food["uri"], *WHO).output
     assert "version 1" in run(home, "nodes", "history", food["uri"], *WHO).output
+    (peanuts,) = [n["uri"] for n in run_json(home, "nodes", "list", *WHO) if n["uri"] != food["uri"]]
+    assert "part_of" in run(home, "nodes", "relate", peanuts, food["uri"], "--type", "part_of", *WHO).output
     moved = run_json(home, "nodes", "move", food["uri"], "taste", *WHO)["uri"]
+    (edge,) = run_json(home, "nodes", "relations", moved, "--hops", "2", *WHO)
+    assert (edge["from_uri"], edge["relation_type"], edge["to_uri"]) == (peanuts, "part_of", moved)
+    assert run_json(home, "nodes", "unrelate", peanuts, *WHO) == {"removed": 1}
+    assert "no relations" in run(home, "nodes", "relations", peanuts, *WHO).output
     assert moved.endswith("/taste")
     assert run(home, "nodes", "show", food["uri"], *WHO).exit_code != 0
     assert run_json(home, "verify")["ok"]
@@ -125,3 +131,27 @@ def test_words_only_and_a_missing_model(tmp_path: Path) -> None:
     assert "no language model is configured" in told.output.replace("\n", " ")
     refused = CliRunner().invoke(cli, [*plain, "--embedder", "hash", "--require-llm"])
     assert refused.exit_code != 0
+
+
+def test_used_tools_are_counted_and_a_disk_that_refuses_says_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, said, used = tmp_path / "home", tmp_path / "said.json", tmp_path / "used.json"
+    said.write_text(json.dumps(SAID, ensure_ascii=False), encoding="utf-8")
+    used.write_text('[{"name": "pytest", "call_count": 3, "success_count": 2}]', encoding="utf-8")
+    asked = ["commit", str(said), "--input-format", "openai_messages_v1", *WHO, "--used-tools", str(used)]
+    made = run_json(home, *asked, "--trace-id", "cli-7")
+    assert [c["tool"]["success_count"] for c in made["claims"] if c["tool"]] == [2]
+    assert made["debug"]["trace_id"] == "cli-7"
+    used.write_text("{}", encoding="utf-8")
+    assert "--used-tools must hold a list" in str(run(home, *asked).exception)
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setattr(
+        "sys.argv", ["mnemon", "status", "--home", str(tmp_path / "file" / "home"), "--embedder", "hash"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 7
+    told = " ".join(capsys.readouterr().err.split())
+    assert "not a directory" in told
+    assert "move it away" in told

@@ -107,7 +107,9 @@ def relations(uri: str, relation_type: str | None, hops: int, who: Who, place: P
 @nodes.command()
 @click.argument("uri")
 @click.argument("to_uri")
-@click.option("--type", "relation_type", type=click.Choice(RELATION_TYPES), default="related_to", show_default=True)
+@click.option(
+    "--type", "relation_type", type=click.Choice(RELATION_TYPES), default="related_to", show_default=True, help="How."
+)
 @click.option("--reason", default="", help="Why, in a word.")
 @scoped
 @shared

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mnemon.contracts.errors import Internal, InvalidArgument, MnemonError, NotFound, StorageFailed
+from mnemon.contracts.errors import Internal, InvalidArgument, MnemonError, NotFound
 from mnemon.surfaces.http.notes import note
 from mnemon.surfaces.wire import as_json
 
@@ -58,10 +58,9 @@ def refusal(error: MnemonError, status: int | None = None) -> Response:
 def _shown(error: MnemonError) -> MnemonError:
     if error.status == 500:
         return Internal(BROKEN)
-    if isinstance(error, StorageFailed):  # which file it was is for the log
-        return StorageFailed(
-            error.message.removeprefix(f"{error.details.get('path')}: "), errno=error.details.get("errno")
-        )
+    if "errno" in error.details:  # of the disk; which file it was is for the log
+        known = {name: value for name, value in error.details.items() if name != "path"}
+        return type(error)(error.message.replace(f"{error.details.get('path')}: ", "", 1), **known)
     if isinstance(error, InvalidArgument) and "reason" not in error.details:
         reason = re.sub(r"(?<!^)([A-Z])", r"_\1", type(error).__name__).lower()
         return InvalidArgument(error.message, **error.details, reason=reason)
@@ -72,8 +71,8 @@ def noted(error: MnemonError) -> MnemonError:
     """An error as the caller is told of it; what broke inside is told to the log."""
     if error.status == 500:
         note("internal_error", error=type(error).__name__, message=error.message)
-    elif isinstance(error, StorageFailed):
-        note("storage_failed", path=error.details.get("path", ""), errno=error.details.get("errno", ""))
+    elif "errno" in error.details:
+        note("storage_failed", path=error.details.get("path", ""), errno=error.details["errno"])
     return _shown(error)
 
 
