@@ -19,6 +19,7 @@ MAY_USE = {
     "engine": {"contracts", "logic", "drivers", "pipelines", "engine"},
     "surfaces": {"contracts", "logic", "pipelines", "engine", "surfaces"},
     "testing": {"contracts", "logic", "drivers", "testing"},
+    "errors": {"contracts"},
 }
 VENDORS = {"qdrant", "sqlite", "chroma", "neo4j", "postgres", "openai", "minilm"}
 FILES = sorted(SRC.rglob("*.py"))

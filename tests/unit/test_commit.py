@@ -20,7 +20,7 @@ from mnemon.logic.shelves import filed_key
 from mnemon.pipelines.index.projection import claim_of
 from mnemon.pipelines.write import tagging as stage2
 from mnemon.pipelines.write.applying import Applier
-from mnemon.pipelines.write.commit import settle_others
+from mnemon.pipelines.write.settling import settle_others
 from mnemon.testing.answers import MERGE, SUMMARY, TAGGING, fact, model, script, tag, tagging
 from mnemon.testing.clock import FixedClock
 from mnemon.testing.scripted import ScriptedLLM, asking

@@ -1,4 +1,5 @@
-"""What every archive must do with what is derived from words, and with what is to go: subclass `PapersContract`."""
+"""What every archive must do with what is derived from words, with relations, and with what is to go: subclass
+`PapersContract`."""
 
 from __future__ import annotations
 
@@ -520,4 +521,80 @@ class PapersContract(ArchiveOpened):
         await archive.erase_owner(STEWARD, Owner.user("ann"))
         report = await archive.verify(STEWARD)
         assert (report.defects, report.sessions, report.nodes, report.revisions) == ([], 0, 0, 0)
+        await other.close()
+
+    # --- relations
+
+    async def test_edges_are_upserted_appended_and_removed(self, archive: Archive, clock: FixedClock) -> None:
+        await archive.write_node(ANN, node())
+        assert await archive.get_edges(ANN, NODE) == []
+
+        def edge(to: str, kind: str = "related_to", **values: Any) -> Edge:
+            return Edge(NODE.uri, to, kind, **values)
+
+        await archive.upsert_edges(ANN, NODE, [edge("a", reason="old"), edge("b"), edge("a", "part_of")])
+        born = clock.now()
+        clock.tick(hours=1)
+        await archive.upsert_edges(ANN, NODE, [edge("a", reason="新的", weight=0.5)])
+        found = {(e.to_uri, e.relation_type): e for e in await archive.get_edges(ANN, NODE)}
+        assert len(found) == 3
+        assert (found["a", "related_to"].reason, found["a", "related_to"].weight) == ("新的", 0.5)
+        assert found["b", "related_to"].created_at == born
+        await archive.append_edges(ANN, NODE, [edge("c", "references"), edge("c", "derived_from")])
+        assert len(await archive.get_edges(ANN, NODE)) == 5
+        assert await archive.remove_edges(ANN, NODE, ["c"], ["references"]) == 1
+        assert await archive.remove_edges(ANN, NODE, ["zzz"]) == 0
+        assert await archive.remove_edges(ANN, NODE, relation_types=["related_to"]) == 2
+        assert {(e.to_uri, e.relation_type) for e in await archive.get_edges(ANN, NODE)} == {
+            ("a", "part_of"),
+            ("c", "derived_from"),
+        }
+        assert await archive.remove_edges(ANN, NODE) == 2
+        assert await archive.get_edges(ANN, NODE) == []
+        assert (await archive.verify(STEWARD)).defects == []
+
+    async def test_edges_lead_to_where_a_node_is_and_nowhere_when_it_is_gone(self, archive: Archive) -> None:
+        tea, hall, cup = node(), node(replace(NODE, slug="hall")), node(replace(NODE, slug="cup"))
+        for made in (tea, hall, cup):
+            await archive.write_node(ANN, made)
+        for source in (hall, cup):
+            edge = Edge(source.key.uri, tea.key.uri, "part_of", "leaves")
+            await archive.upsert_edges(ANN, source.key, [edge, Edge(source.key.uri, "x", "references")])
+        found = await archive.incoming_edges(ANN, tea.key)
+        assert {(e.from_uri, e.to_uri, e.reason) for e in found} == {
+            (source.key.uri, tea.key.uri, "leaves") for source in (hall, cup)
+        }
+        assert await archive.incoming_edges(Scope.of("acme", "bob"), tea.key) == []
+        there = replace(NODE, slug="oolong")
+        await archive.move_node(STEWARD, tea.key, there)
+        assert await archive.incoming_edges(ANN, tea.key) == []
+        assert {e.from_uri for e in await archive.incoming_edges(ANN, there)} == {hall.key.uri, cup.key.uri}
+        await archive.delete_node(ANN, there)
+        assert await archive.incoming_edges(ANN, there) == []
+        assert [e.to_uri for e in await archive.get_edges(ANN, hall.key)] == ["x"]
+        assert (await archive.verify(STEWARD)).defects == []
+
+    async def test_an_edge_has_a_known_type_and_starts_at_its_node(self, archive: Archive) -> None:
+        await archive.write_node(ANN, node())
+        for wrong in (Edge(NODE.uri, "a", "likes"), Edge("ctx://elsewhere", "a", "part_of")):
+            for refused in (archive.upsert_edges(ANN, NODE, [wrong]), archive.append_edges(ANN, NODE, [wrong])):
+                with pytest.raises(InvalidArgument):
+                    await refused
+        assert await archive.get_edges(ANN, NODE) == []
+        with pytest.raises(NotFound):
+            await archive.get_edges(ANN, replace(NODE, slug="nothing"))
+
+    async def test_edges_outlive_a_new_version(self, archive: Archive) -> None:
+        await archive.write_node(ANN, node())
+        await archive.upsert_edges(ANN, NODE, [Edge(NODE.uri, "a", "part_of")])
+        await archive.write_node(ANN, node(text="green"))
+        assert [e.to_uri for e in await archive.get_edges(ANN, NODE)] == ["a"]
+
+    async def test_edges_of_many_writers_are_all_kept(self, archive: Archive, archive_factory: ArchiveFactory) -> None:
+        other = archive_factory("one")
+        await archive.write_node(ANN, node())
+        await asyncio.gather(
+            *((archive, other)[n % 2].upsert_edges(ANN, NODE, [Edge(NODE.uri, f"{n}", "part_of")]) for n in range(10))
+        )
+        assert {e.to_uri for e in await archive.get_edges(ANN, NODE)} == {f"{n}" for n in range(10)}
         await other.close()

@@ -26,9 +26,9 @@ from mnemon.pipelines.index.reading import scroll_shown
 from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import claims_job, session_of
 from mnemon.pipelines.replicas import Replicas
-from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.placing import change_for, changed_by
 from mnemon.pipelines.write.refiling import node_at, refile
+from mnemon.pipelines.write.settling import settle_others
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from mnemon.contracts.reports import LoadReport
 from mnemon.contracts.scope import Owner, Scope
 from mnemon.logic.policies import Change, claims_in, edited_by_hand, plan
 from mnemon.logic.shelves import filed_key, key_at
-from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.refiling import node_at, refile
+from mnemon.pipelines.write.settling import settle_others
 
 # Claims that are in no node: one waits for somebody's word, the other is over.
 _UNFILED = (ClaimState.PENDING, ClaimState.EXPIRED)

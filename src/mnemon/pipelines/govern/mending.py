@@ -35,9 +35,9 @@ from mnemon.pipelines.index.catchup import (
 from mnemon.pipelines.index.projection import MARKER
 from mnemon.pipelines.jobs import index_job, node_job
 from mnemon.pipelines.replicas import Replicas
-from mnemon.pipelines.write.commit import settle_others, touch
 from mnemon.pipelines.write.placing import change_for
 from mnemon.pipelines.write.refiling import node_at, refile, unsettled
+from mnemon.pipelines.write.settling import settle_others, touch
 
 
 async def repair(

@@ -18,7 +18,7 @@ from mnemon.pipelines.index.projection import CHUNK, PROFILE
 from mnemon.pipelines.index.worker import LEASE
 from mnemon.pipelines.jobs import node_job, node_of
 from mnemon.pipelines.replicas import Replicas
-from mnemon.pipelines.write.commit import settle_others
+from mnemon.pipelines.write.settling import settle_others
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ from mnemon.pipelines.historian.absolutising import Rewrite, absolutise
 from mnemon.pipelines.historian.ending import call_of
 from mnemon.pipelines.index.projection import claim_of
 from mnemon.pipelines.replicas import Replicas
-from mnemon.pipelines.write.commit import settle_others
 from mnemon.pipelines.write.pages import open_page, turn_page
 from mnemon.pipelines.write.placing import Placed, Placer, change_for, changed_by
 from mnemon.pipelines.write.refiling import refile
+from mnemon.pipelines.write.settling import settle_others
 
 _log = logging.getLogger(__name__)
 

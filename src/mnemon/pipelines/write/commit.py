@@ -24,7 +24,7 @@ from mnemon.contracts.commits import (
     WriteResult,
 )
 from mnemon.contracts.drafts import Summary
-from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, NotFound, StorageFailed, VersionConflict
+from mnemon.contracts.errors import CommitError, MnemonError, ModelFailed, StorageFailed
 from mnemon.contracts.nodes import Edge, Shelf
 from mnemon.contracts.ports import Archive, Timekeeper
 from mnemon.contracts.reports import Degraded
@@ -34,7 +34,7 @@ from mnemon.contracts.tags import Tagging, ValueTag
 from mnemon.logic.evidence import Conversation
 from mnemon.logic.governance import lives_begin
 from mnemon.logic.rules.tools import STEP
-from mnemon.logic.shelves import filed_key, key_at
+from mnemon.logic.shelves import key_at
 from mnemon.logic.superseding import said_in_turn
 from mnemon.logic.tagging import kept_turns
 from mnemon.logic.toolwork import ACCOUNT, account_turns, calls
@@ -42,6 +42,7 @@ from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.write import archiving, extracting, tagging
 from mnemon.pipelines.write.applying import Applied, Applier, change_of
 from mnemon.pipelines.write.placing import Placed, Placer
+from mnemon.pipelines.write.settling import as_filed, settle_others, touch
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,7 @@ class Committer:
             if begun:
                 plans += await self._left_by(scope, record.key, begun, plans)
                 # Whose claims it may have changed already hears of it too.
-                begun_with = await _as_filed(self.archive, scope, begun.others)
+                begun_with = await as_filed(self.archive, scope, begun.others)
                 out.others = _newest([*begun_with.values(), *out.others])
             compressions += summary is not None
             return await self._write_down(scope, record, stretch, summary, compressions, plans, order, now, out)
@@ -528,62 +529,6 @@ class Committer:
         if applied.failures:
             raise CommitError("; ".join(applied.failures), phase="write")
         await settle_others(self.archive, scope, _newest([*placed.others, *applied.others]))
-
-
-async def settle_others(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> list[Claim]:
-    """Claims that hold otherwise since their nodes were written: their own files say so too.
-
-    Whoever changes a node tells the files after it; so each is compared with its node once more, because somebody
-    who changed the node after us may have told its file before us."""
-    told = {c.claim_id: c for c in claims}
-    left = list(claims)
-    while left:
-        await _tell(archive, scope, left)
-        now = await _as_filed(archive, scope, left)
-        left = [now[c.claim_id] for c in left if now.get(c.claim_id, c) != c]
-        told |= {c.claim_id: c for c in left}
-    return list(told.values())
-
-
-async def _tell(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> None:
-    by_session: dict[SessionKey, list[Claim]] = {}
-    for claim in claims:
-        by_session.setdefault(claim.session, []).append(claim)
-    for key, of_session in by_session.items():
-        try:
-            there = {c.claim_id: c for c in await archive.read_claims(scope, key)}
-            changed = [c for c in of_session if c.claim_id in there and there[c.claim_id] != c]
-            if changed:
-                await archive.put_claims(scope, key, changed)
-                await touch(archive, scope, key)
-        except NotFound:  # forgotten meanwhile
-            continue
-
-
-async def _as_filed(archive: Archive, scope: Scope, claims: Sequence[Claim]) -> dict[str, Claim]:
-    """The same claims as their nodes hold them now."""
-    found: dict[str, Claim] = {}
-    ids = {c.claim_id for c in claims}
-    for key in dict.fromkeys(filed_key(c) for c in claims if c.node_uri):
-        try:
-            node = await archive.read_node(scope, key)
-        except NotFound:
-            continue
-        rows = node.metadata.get("claims", [])
-        found |= {row["claim_id"]: Claim.model_validate(row) for row in rows if row["claim_id"] in ids}
-    return found
-
-
-async def touch(archive: Archive, scope: Scope, key: SessionKey) -> SessionRecord | None:
-    """A new version of a session's page: whoever keeps a replica of the session sees that it is behind."""
-    while True:
-        record = await archive.read_session(scope, key)
-        if record is None:
-            return None
-        try:
-            return await archive.write_session(scope, record, record.version)
-        except VersionConflict:
-            continue
 
 
 class _phase:
