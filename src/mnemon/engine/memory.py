@@ -113,12 +113,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         )
         parts = self._at_work()
         asker = self._asker(llm, llm_policy) if extract else None
-        if parts.service is not None and wait == "archived" and asker is not None:
-            raise InvalidArgument(
-                "the service has not your model: write with wait='indexed', or let the service do it all "
-                "(POST /v1/sessions)",
-                field="wait",
-            )
+        self._check_wait(wait, asker)
         intake = await self._taken_in(turns, raw, input_format, stages, redact)
         try:
             await quotas.check(parts.index, parts.config.quotas, tenant_id, key.owner, intake.spool.count)
@@ -211,6 +206,14 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
                 field="llm",
             )
         return asker
+
+    def _check_wait(self, wait: Wait, asker: Asker | None) -> None:
+        if self._parts.service is not None and wait == "archived" and asker is not None:
+            raise InvalidArgument(
+                "the service has not your model: write with wait='indexed', or let the service do it all "
+                "(POST /v1/sessions)",
+                field="wait",
+            )
 
     async def _taken_in(
         self,
