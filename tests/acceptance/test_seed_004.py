@@ -6,7 +6,9 @@ import asyncio
 import errno
 import inspect
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -602,6 +604,37 @@ def test_11_4_used_tools_are_counted_with_and_without_a_model(memory: Memory, ll
     models = {"rules": "rules", "model": model(script(tagging(), summary={"summary": "看看日志"}))}
     commit(memory, models[llm], more, "b", used_tools=used[:1])  # a later round of the same session
     assert statistics(memory)["grep"].call_count == 9
+
+
+def test_11_4_whichever_write_fails_the_call_made_again_counts_everything_once(home: Path, clock: FixedClock) -> None:
+    writes = ("append_turns", "write_tags", "put_claims", "write_commit", "write_node", "upsert_edges", "write_session")
+    used, left = [{"name": "ls", "call_count": 2, "success_count": 1}], 1
+    expected = {"grep": (1, 1), "pytest": (2, 1), "edit": (1, 1), "ls": (2, 1)}
+    for broken in range(1, 60, 1 if os.environ.get("MNEMON_LONG") else 4):
+        config = Config(background_worker=False)
+        with Memory(home / str(broken), embedder="hash", config=config, clock=clock) as memory:
+            left = broken
+            with pytest.MonkeyPatch.context() as patched:
+                for name in writes:
+                    honest = getattr(memory.parts.archive, name)
+
+                    async def at_last_not(*args: Any, _honest: Any = honest, **given: Any) -> Any:
+                        nonlocal left
+                        left -= 1
+                        if left == 0:
+                            raise StorageFailed("no room")
+                        return await _honest(*args, **given)
+
+                    patched.setattr(memory.parts.archive, name, at_last_not)
+                with suppress(StorageFailed, CommitError):
+                    work(memory, "s", trace(*FIXING), used_tools=used)
+            work(memory, "s", trace(*FIXING), used_tools=used)
+            told = {name: (t.call_count, t.success_count) for name, t in statistics(memory).items()}
+            assert told == expected, broken
+            assert memory.verify().ok
+        if left > 0:  # it got by without the one that was to fail
+            break
+    assert 12 < broken < 56
 
 
 def test_11_4_a_trace_and_used_tools_are_two_accounts_of_the_same_calls(memory: Memory) -> None:
