@@ -18,11 +18,16 @@ from mnemon.contracts.commits import CommitRecord
 from mnemon.contracts.errors import Corrupt, InvalidArgument
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.tags import Tagging
+from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import ARCHIVES, CLAIMS, COMMIT, TAGS, Layout, subfolders
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines, unseal_lines
 from mnemon.drivers.archive.fs.turns import TurnFiles
+from mnemon.logic.memo import also_forget
 
+_SESSIONS_KEPT = 64
+_tags_read: dict[Path, tuple[chainlog.Stamp, list[Tagging]]] = {}
+also_forget(_tags_read.clear)
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -62,7 +67,14 @@ class PaperFiles:
         return self._layout.session(key)
 
     def tags(self, scope: Scope, key: SessionKey) -> list[Tagging]:
-        return read_taggings(self._visible(scope, key))
+        """Of a long session they are many, and asked for at every append: read again where the file has changed."""
+        path = self._visible(scope, key) / TAGS
+        stamp = chainlog.stamp(str(path))
+        if (known := _tags_read.get(path)) is None or known[0] != stamp:
+            if len(_tags_read) >= _SESSIONS_KEPT:
+                _tags_read.clear()
+            known = _tags_read[path] = (stamp, read_taggings(path.parent))
+        return list(known[1])
 
     def write_tags(self, scope: Scope, key: SessionKey, taggings: Sequence[Tagging]) -> None:
         with _storable("taggings"):
@@ -89,8 +101,11 @@ class PaperFiles:
                 sweep(folder, held=True)  # what was cut off may have left copies
 
     def commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
-        folders = commit_folders(self._visible(scope, key)).items()
-        return [c for number, folder in folders if number > after and (c := read_commit(folder)) is not None]
+        folder, page = self._layout.session(key), self._turns.visible_record(scope, key)
+        # Behind the page there is at most the one that is being made: no need to look through all that ever were.
+        near = range(after + 1, page.commits + 2)
+        folders = [folder / ARCHIVES / str(n) for n in near] if after else commit_folders(folder).values()
+        return [c for place in folders if (c := read_commit(place)) is not None]
 
     def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
         if not _NUMBER.fullmatch(str(record.number)):
