@@ -102,10 +102,14 @@ class PaperFiles:
 
     def commits(self, scope: Scope, key: SessionKey, after: int = 0) -> list[CommitRecord]:
         folder, page = self._layout.session(key), self._turns.visible_record(scope, key)
-        # Behind the page there is at most the one that is being made: no need to look through all that ever were.
-        near = range(after + 1, page.commits + 2)
-        folders = [folder / ARCHIVES / str(n) for n in near] if after else commit_folders(folder).values()
-        return [c for place in folders if (c := read_commit(place)) is not None]
+        if not after:
+            return [c for place in commit_folders(folder).values() if (c := read_commit(place)) is not None]
+        found: list[CommitRecord] = []
+        # They are numbered one after the other: no need to look through all that ever were.
+        while (c := read_commit(folder / ARCHIVES / str(after + 1))) is not None or after < page.commits:
+            after += 1
+            found += [c] if c is not None else []
+        return found
 
     def write_commit(self, scope: Scope, key: SessionKey, record: CommitRecord) -> None:
         if not _NUMBER.fullmatch(str(record.number)):
