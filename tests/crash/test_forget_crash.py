@@ -158,11 +158,11 @@ def test_killed_or_failing_at_a_call_nothing_is_left_once_it_is_complete(
         # Beyond the last call nothing is hit: this counts them.
         calls = point(failing, full, tmp_path / f"{kinds[0]}", what, 1_000_000, kinds[0])
         assert calls > 50
-        points = range(1, calls + 1) if LONG else range(1 + len(what), calls, calls // 5)
+        points = range(1, calls + 1) if LONG else range(1 + len(what), calls, calls // 3)
         for number, at in enumerate(points):
             home = tmp_path / f"{kinds[0]}-{at}"
             point(failing, full, home, what, at, kinds[at % len(kinds)])
-            if number % 16 == 3 or not LONG:
+            if number % 16 == 1:
                 asyncio.run(sound(home, full, what))
             shutil.rmtree(home)
         print(f"{what}: {len(points)} of {calls} calls {'killed' if kinds == (KILL,) else 'failed'}")
@@ -176,7 +176,7 @@ def test_killed_at_a_step_nothing_is_left_once_it_is_complete(forks: Forks, tmp_
     assert ended == 0
     steps = lines["step"]
     assert len(steps) >= 15
-    for number, step in enumerate(steps if LONG else steps[::4]):
+    for number, step in enumerate(steps if LONG else steps[::8]):
         home = shutil.copytree(full.home, tmp_path / f"{number}", symlinks=True)
         ended, _ = told(forks, home, **task, kill_at=f"{step}:1")
         assert ended == -signal.SIGKILL, step

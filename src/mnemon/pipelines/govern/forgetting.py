@@ -40,6 +40,8 @@ from mnemon.pipelines.graph.projection import origins_at
 from mnemon.pipelines.graph.replaying import outside_lines_of
 from mnemon.pipelines.index.projection import CLAIM, TURN, is_profile, profile_text
 from mnemon.pipelines.jobs import about_node
+from mnemon.pipelines.write.commit import settle_others, touch
+from mnemon.pipelines.write.refiling import node_at
 
 # How long to wait for jobs under way, and how often to look: a session is indexed in seconds.
 _PATIENCE_S = 30.0
@@ -52,8 +54,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Gone:
-    """What went so far."""
+    """What went so far. `again` where somebody began it before, who may have been cut off anywhere."""
 
+    again: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     rewritten: list[str] = field(default_factory=list)
 
@@ -73,15 +76,16 @@ class Forgetter:
         """`target` says what, and whose: a claim, a session, an owner, or the whole tenant."""
         async with self.premises.forgetting():
             begun: Intent | None = None
+            again = False
             for intent in await self.premises.promised(tenant_id):
                 if intent.target == target:
-                    begun = intent
+                    begun, again = intent, True
                 else:
                     await self._try(intent)
             if begun is None:
                 begun = await Planner(self.archive, self.keeper).planned(tenant_id, target)
                 await self.premises.promise(begun)
-            return await self._carry_out(begun)
+            return await self._carry_out(begun, again)
 
     async def finish(self) -> int:
         """Whatever was promised and cut off, by whomever; how many there were. One that something keeps from its end
@@ -101,16 +105,16 @@ class Forgetter:
         """One that somebody else began: what keeps it from its end must not keep others waiting."""
         self.tried[intent.intent_id] = time.monotonic() + _PAUSE_S
         try:
-            left = (await self._carry_out(intent)).left
+            left = (await self._carry_out(intent, again=True)).left
         except (MnemonError, OSError) as error:
             _log.warning("a forgetting in tenant %s could not be finished: %s", intent.tenant_id, error)
         else:
             if left:
                 _log.warning("still there after a forgetting in tenant %s: %s", intent.tenant_id, ", ".join(left))
 
-    async def _carry_out(self, intent: Intent) -> ForgetReceipt:
+    async def _carry_out(self, intent: Intent, again: bool) -> ForgetReceipt:
         """Everything in it can be done again; the promise goes last."""
-        scope, owner, out = Scope.steward_of(intent.tenant_id), intent.owner, _Gone()
+        scope, owner, out = Scope.steward_of(intent.tenant_id), intent.owner, _Gone(again)
         await self._quiet(intent, out)
         match intent.what:
             case "claim":
@@ -247,12 +251,23 @@ class Forgetter:
                 texts += await self._node_texts(scope, node)
             await self._uncache(texts, out)
             await self.keeper.take_from_nodes(scope, claims)
+            if out.again:
+                await self._neighbours(scope, nodes)
             vanished = await self._forget_versions(scope, nodes, out)
             await self._cut_edges(scope, vanished, intent, out)
             await self._scrub(scope, intent, owner, {i for ids in gone.values() for i in ids}, vanished)
         for key, ids in gone.items():
             with suppress(NotFound):
                 await self.keeper.settle(scope, key, gone=ids)
+
+    async def _neighbours(self, scope: Scope, nodes: Sequence[NodeKey]) -> None:
+        """Claims that hold again because of what went: their sessions and the replicas hear of it too."""
+        for key in nodes:
+            stay = claims_in(await node_at(self.archive, scope, key))
+            await settle_others(self.archive, scope, stay)
+            for session in dict.fromkeys(c.session for c in stay):
+                await touch(self.archive, scope, session)
+                await self.keeper.replicas.bring_up(session)
 
     async def _forget_versions(self, scope: Scope, nodes: Sequence[NodeKey], out: _Gone) -> set[str]:
         """Earlier versions of memories. Of those that are not there any more, whatever a crash has left; which ones."""
