@@ -40,8 +40,8 @@ from mnemon.pipelines.graph.projection import origins_at
 from mnemon.pipelines.graph.replaying import outside_lines_of
 from mnemon.pipelines.index.projection import CLAIM, TURN, is_profile, profile_text
 from mnemon.pipelines.jobs import about_node
-from mnemon.pipelines.write.commit import settle_others, touch
 from mnemon.pipelines.write.refiling import node_at
+from mnemon.pipelines.write.settling import settle_others, touch
 
 # How long to wait for jobs under way, and how often to look: a session is indexed in seconds.
 _PATIENCE_S = 30.0
