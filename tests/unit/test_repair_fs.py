@@ -14,7 +14,7 @@ from mnemon.contracts.errors import NotFound, VersionConflict
 from mnemon.contracts.nodes import Edge, Node, NodeKey, Shelf
 from mnemon.contracts.scope import Owner, Scope, SessionKey
 from mnemon.contracts.turns import Attachment
-from mnemon.drivers.archive.fs import FsArchive
+from mnemon.drivers.archive.fs import FsArchive, chainlog
 from mnemon.testing.archive_suite import (
     ANN,
     KEY,
@@ -551,3 +551,24 @@ async def test_forgetting_cut_off_before_its_blobs_went_lets_go_of_them_later(tm
         blobs = {path.read_bytes() for path in home.glob("tenants/acme/blobs/*/*")}
         assert blobs == {b"shared", b"ann", b"bob"}, steps.names[at]
         assert not list(home.rglob(".unneeded.json"))
+
+
+async def test_a_masked_and_a_forgotten_line_keep_their_place_when_the_chain_is_made_anew(tmp_path: Path) -> None:
+    """A line in front of them is lost for good; what was forgotten stays forgotten, and what is left stays."""
+    archive = opened(tmp_path)
+    page = await archive.write_session(ANN, record(FixedClock()), 0)
+    said = await archive.append_turns(ANN, KEY, [turn(f"t{n}", f"words of turn {n}") for n in range(1, 5)])
+    vouched = {"turn_count": said.turn_count, "chain_head": said.chain_head}
+    await archive.write_session(ANN, page.model_copy(update=vouched), page.version)
+    await archive.forget_turns(ANN, KEY, ["t2"], "forgotten")
+    path = next(tmp_path.rglob("turns.jsonl"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    masked = chainlog.render_masked(lines[2], b'{"turn_id":"t3","role":"user","text":"words of \xe2\x96\x88 3"}')
+    path.write_bytes(b"".join([b"garbage\n", lines[1], masked, lines[3]]))
+    (done,) = [r for r in await opened(tmp_path).repair(STEWARD) if r.where.endswith("turns.jsonl")]
+    assert (done.how, done.what) == ("set aside", "lost line 1")
+    kept = await opened(tmp_path).read_turns(ANN, KEY)
+    assert [(t.turn.turn_id, t.turn.text) for t in kept] == [("t3", "words of █ 3"), ("t4", "words of turn 4")]
+    assert [t.turn_id for t in await opened(tmp_path).read_tombstones(ANN, KEY)] == ["lost-1", "t2"]
+    assert (await opened(tmp_path).verify(STEWARD)).ok
+    assert await opened(tmp_path).repair(STEWARD) == []

@@ -28,6 +28,7 @@ from mnemon.drivers.archive.fs.papers import commit_folders, read_claims, read_c
 from mnemon.drivers.archive.fs.relations import read_edges, relations_page
 from mnemon.drivers.archive.fs.salvage import Memory, salvage
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines
+from mnemon.drivers.archive.fs.seen import forget_seen
 from mnemon.drivers.archive.fs.turns import session_genesis, turn_body
 
 _BROKEN = (Corrupt, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -136,6 +137,7 @@ class Restorer:
         made = salvage(raws, session_genesis(key), last, heads, memory, self._clock.now(), self._entropy)
         if path.exists():
             keep_copy(path)
+        forget_seen(path)
         replace_file(path, b"".join(made.lines))
         lines = _proven(made.lines, session_genesis(key))
         self._tell(path, made.told() or "lines put in order", made.how)

@@ -18,6 +18,8 @@ from mnemon.drivers.archive.fs import chainlog
 
 SALVAGED = "salvaged"
 _SEQ = re.compile(rb'"seq":(\d{1,18})')
+_DIGEST = re.compile(rb'"digest":"([0-9a-f]{64})"')
+_PLACE = re.compile(rb'\{"seq":\d{1,18},"digest":"[0-9a-f]{64}","chain":"[0-9a-f]{64}"')
 _PARTS = re.compile(
     rb'.*?"at":"(?P<at>[0-9T:.+-]{20,40})","salt":"(?P<salt>[0-9a-f]{32})","chain":"(?P<chain>.{64})","body":(?P<body>.*)\}.{0,2}',
     re.DOTALL,
@@ -167,8 +169,8 @@ def _saved(
 ) -> bytes:
     for raw in found:
         line = chainlog.parse(raw)
-        if line is not None and line.seq == seq and line.gone:
-            return rechained(raw, link, seq)  # a tombstone has nothing to prove but its place
+        if line is not None and line.seq == seq and (line.gone or (line.masked and _is_sealed(raw))):
+            return rechained(raw, link, seq)  # with a seal of its own, it has nothing to prove but its place
     read = next((words for raw in found if (words := _readable(raw)) is not None), None)
     if memory is not None:
         body = {**(read[1] if read else {}), **memory.body}
@@ -192,9 +194,11 @@ def _saved(
 def _readable(raw: bytes) -> tuple[datetime, dict[str, object]] | None:
     """The words of a line that nothing proves."""
     piece = _piece(raw)
+    line = chainlog.parse(raw)
+    at = piece.at.decode() if piece else line.at.isoformat() if line and line.at else ""
     try:
-        body = json.loads(piece.body) if piece else None
-        return (datetime.fromisoformat(piece.at.decode()), body) if piece and isinstance(body, dict) else None
+        body = json.loads(piece.body if piece else (line.body if line else None) or b"null")
+        return (datetime.fromisoformat(at), body) if isinstance(body, dict) else None
     except (ValueError, RecursionError):
         return None
 
@@ -203,6 +207,9 @@ def _stated(found: Sequence[bytes], heads: Mapping[int, str], seq: int) -> str |
     """The link as it was acknowledged, from the line itself or from a paper that names it."""
     if seq in heads:
         return heads[seq]
+    for line in map(chainlog.parse, found):
+        if line is not None and line.seq == seq:
+            return line.chain
     return next((p.chain for p in map(_piece, found) if p and re.fullmatch("[0-9a-f]{64}", p.chain)), None)
 
 
@@ -213,11 +220,17 @@ def rechained(raw: bytes, previous: str, seq: int) -> bytes:
     if (piece := _piece(raw)) is not None:
         line, _ = chainlog.render(seq, piece.at, piece.body, previous, bytes.fromhex(piece.salt.decode()))
         return line
-    stone = json.loads(raw)
-    chain = hashlib.sha256(f"{previous}\n{seq}\n{stone['digest']}".encode()).hexdigest()
-    note = json.dumps(stone["gone"], ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
-    rest = b'{"seq":%d,"digest":"%b","chain":"%b","gone":%b' % (seq, stone["digest"].encode(), chain.encode(), note)
+    rest = raw[: raw.rindex(b',"seal":"')]  # a tombstone, or a line of which some words are forgotten
+    digest = _DIGEST.search(rest)
+    assert digest is not None
+    chain = hashlib.sha256(b"%b\n%d\n%b" % (previous.encode(), seq, digest[1])).hexdigest()
+    rest = _PLACE.sub(b'{"seq":%d,"digest":"%b","chain":"%b"' % (seq, digest[1], chain.encode()), rest, count=1)
     return b'%b,"seal":"%b"}\n' % (rest, hashlib.sha256(rest).hexdigest().encode())
+
+
+def _is_sealed(raw: bytes) -> bool:
+    rest, _, seal = raw.rpartition(b',"seal":"')
+    return seal[:64] == hashlib.sha256(rest).hexdigest().encode()
 
 
 def _piece(raw: bytes) -> _Piece | None:
