@@ -13,7 +13,7 @@ from mnemon.contracts.errors import MalformedInput
 from mnemon.contracts.memories import EntryVersion, SearchResult
 from mnemon.engine.entries import MAX_TOPK
 from mnemon.surfaces.cli.options import Place, Who, scoped, shared
-from mnemon.surfaces.cli.output import console, print_json
+from mnemon.surfaces.cli.output import console, print_degraded, print_json
 
 
 @click.command()
@@ -101,6 +101,7 @@ def _print(result: SearchResult) -> None:
     if result.hits:
         console.print(table)
     console.print(result.hints, markup=False, highlight=False)
+    print_degraded(result.trace.get("degraded", ()))
 
 
 @click.command()

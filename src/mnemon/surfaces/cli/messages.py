@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mnemon.surfaces.cli.options import Kept, Place, Who, filtered, scoped, shared
-from mnemon.surfaces.cli.output import console, print_hits, print_json, print_messages
+from mnemon.surfaces.cli.output import console, print_degraded, print_hits, print_json, print_messages
 
 _page_size = click.option("--page-size", default=20, show_default=True, help="How many, at most 200.")
 _cursor = click.option("--cursor", help="Go on where a page ended.")
@@ -38,6 +38,7 @@ def list_(kept: Kept, page_size: int, cursor: str | None, who: Who, place: Place
         print_json(page)
         return
     print_messages(page.items)
+    print_degraded(page.degraded)
     _print_cursor(page.next_cursor)
 
 
@@ -56,6 +57,7 @@ def lexical(query: str, kept: Kept, page_size: int, cursor: str | None, who: Who
         print_json(page)
         return
     print_hits(page.items)
+    print_degraded(page.degraded)
     _print_cursor(page.next_cursor)
 
 
@@ -71,9 +73,10 @@ def semantic(query: str, top_k: int, min_score: float | None, kept: Kept, who: W
     with place.open() as memory:
         hits = who.bind(memory).semantic_search(query, filter=kept.as_filter(), top_k=top_k, min_score=min_score)
     if place.as_json:
-        print_json({"items": hits})
+        print_json({"items": hits, "degraded": hits.degraded})
         return
     print_hits(hits)
+    print_degraded(hits.degraded)
 
 
 @messages.command()

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from mnemon.contracts.chats import HistorianStatus
 from mnemon.surfaces.cli.options import Place, shared
-from mnemon.surfaces.cli.output import console, errors, print_defects, print_json
+from mnemon.surfaces.cli.output import console, errors, print_defects, print_degraded, print_json
 
 _tenant = click.option("--tenant", help="Only this tenant. Default: all.")
 
@@ -48,6 +48,7 @@ def status(place: Place) -> None:
         errors.print("the index was built with another embedder: run `mnemon rebuild`", markup=False)
     for warning in state.warnings:
         errors.print(warning, markup=False)
+    print_degraded(state.degraded)
 
 
 def _historian(state: HistorianStatus | None) -> tuple[tuple[str, str], ...]:
@@ -103,7 +104,8 @@ def repair(tenant: str | None, place: Place) -> None:
         print_json(result)
         return
     for item in result.repairs:
-        console.print(f"{item.where}: {item.what}", markup=False, highlight=False)
+        how = "" if item.how == "mended" else f" ({item.how})"
+        console.print(f"{item.where}: {item.what}{how}", markup=False, highlight=False)
     console.print(
         f"{len(result.repairs)} repairs, {result.reindexed_sessions} sessions and {result.reindexed_nodes} memories "
         f"indexed again, "
