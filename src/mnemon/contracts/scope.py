@@ -65,6 +65,12 @@ class Owner:
         return f"ctx://{in_address(tenant_id)}/{self.kind.value}/{in_address(self.id)}"
 
     @classmethod
+    def of(cls, principal: str) -> Self | None:
+        """Whose principal it is; None for one that owns nothing."""
+        prefix, _, name = principal.partition(":")
+        return next((cls(kind, name) for kind, letter in _PREFIX.items() if letter == prefix and name), None)
+
+    @classmethod
     def user(cls, user_id: str) -> Self:
         return cls(OwnerKind.USERS, user_id)
 

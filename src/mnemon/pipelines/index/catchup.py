@@ -10,7 +10,7 @@ from mnemon.contracts.filters import Eq, Where, every
 from mnemon.contracts.nodes import NodeKey
 from mnemon.contracts.ports import Archive, Graph, Index
 from mnemon.contracts.reports import Defect
-from mnemon.contracts.scope import Scope
+from mnemon.contracts.scope import Owner, Scope
 from mnemon.contracts.sessions import SessionRecord, SessionStatus
 from mnemon.logic.chunking import chunk_for_node
 from mnemon.logic.ids import marker_id, turn_id
@@ -53,7 +53,9 @@ async def lagging(archive: Archive, index: Index, scope: Scope) -> str:
     """Is the index behind with what this scope asks about? By the sessions whose pages were turned last: an index that
     is missing, or older than the archive, has not got them. What it lacks in words; "" where it lacks nothing."""
     steward, late = Scope.steward_of(scope.tenant_id), 0
-    async for owner in archive.owners(scope):
+    # Those who ask are few, and those who own something many.
+    asking = [owner for principal in sorted(scope.principals) if (owner := Owner.of(principal)) is not None]
+    for owner in [o async for o in archive.owners(scope)] if scope.steward else asking:
         records = [r async for r in archive.sessions(steward, owner, _NEWEST) if r.status is SessionStatus.COMPLETED]
         held = await index.get(steward, [marker_id(r.key) for r in records])
         versions = {entry.id: Marker.of(entry).version for entry in held}

@@ -17,7 +17,7 @@ from mnemon.contracts.errors import Corrupt
 from mnemon.contracts.nodes import Edge, NodeKey, Shelf
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.reports import How
-from mnemon.contracts.scope import SessionKey
+from mnemon.contracts.scope import SessionKey, in_address
 from mnemon.contracts.sessions import SessionRecord, SessionStatus, StoredTurn, Witness
 from mnemon.contracts.tags import Tagging
 from mnemon.drivers.archive.fs import chainlog
@@ -372,8 +372,9 @@ def related(layout: Layout, tenant_id: str) -> dict[str, list[Edge]]:
 
 def is_here(layout: Layout, tenant_id: str, uri: str) -> bool:
     """Is there such a memory? What is no memory of this tenant is nobody's to judge."""
-    address = uri.removeprefix(f"ctx://{tenant_id}/").split("/")
-    is_memory = uri.startswith(f"ctx://{tenant_id}/") and len(address) == 5 and address[2] == "memories"
+    ours = f"ctx://{in_address(tenant_id)}/"
+    address = uri.removeprefix(ours).split("/")
+    is_memory = uri.startswith(ours) and len(address) == 5 and address[2] == "memories"
     return not is_memory or _folder_of(layout, tenant_id, uri) is not None
 
 
