@@ -293,6 +293,26 @@ class ArchiveContract(ArchiveOpened):
         assert await archive.read_turns(ANN, KEY) == [*first.appended, *second.appended]
         assert len({s.chain for s in await archive.read_turns(ANN, KEY)}) == 3
 
+    async def test_words_and_their_page_in_one_step(self, archive: Archive, clock: FixedClock) -> None:
+        done = record(clock, status=SessionStatus.COMPLETED, counts={"events": 0, "claims": 0})
+        with pytest.raises(NotFound):
+            await archive.keep_turns(BOB, done, 0, rich_turns())
+        first = await archive.keep_turns(ANN, done, 0, rich_turns())
+        assert first.record == await archive.read_session(ANN, KEY)
+        assert (first.record.version, first.record.turn_count, first.record.counts["events"]) == (1, 3, 3)
+        assert list(first.words.appended) == await archive.read_turns(ANN, KEY)
+        with pytest.raises(VersionConflict):
+            await archive.keep_turns(ANN, done, 0, [turn("t9")])
+        again = await archive.keep_turns(ANN, first.record, 1, [rich_turns()[0], turn("t9")])
+        assert (again.record.version, again.words.already_there, again.record.turn_count) == (2, 1, 4)
+        numbered = await archive.keep_turns(ANN, again.record, 2, [turn("t9", "other words")], numbered=True)
+        assert [s.turn.turn_id for s in numbered.words.appended] == ["t0005"]
+        assert (await archive.verify(STEWARD)).ok
+        # Words a page does not know of: whoever keeps a page without having seen them must look first.
+        await archive.append_turns(ANN, KEY, [turn("t10")])
+        with pytest.raises(VersionConflict):
+            await archive.keep_turns(ANN, numbered.record, 3, [turn("t11")])
+
     async def test_turns_are_read_in_pages(self, archive: Archive, clock: FixedClock) -> None:
         await archive.write_session(ANN, record(clock), 0)
         await archive.append_turns(ANN, KEY, [turn(f"t{n}") for n in range(10)])

@@ -27,6 +27,7 @@ FOR_PERSONS = frozenset(
         "drop_session",
         "exists",
         "get_edges",
+        "keep_turns",
         "incoming_edges",
         "list_children",
         "put_blob",

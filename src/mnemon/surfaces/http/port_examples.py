@@ -59,9 +59,11 @@ _BY_NAME: dict[str, Any] = {
     "worker": "client-1",
 }
 _ABOUT_NODES = ("node", "edges", "exists", "revisions", "level", "metadata", "path")
+_WORDS = {"appended": [], "already_there": 0, "turn_count": 1, "chain_head": "9f2c"}
 _BY_TYPE: dict[str, Any] = {
-    "AppendResult": {"appended": [], "already_there": 0, "turn_count": 1, "chain_head": "9f2c"},
+    "AppendResult": _WORDS,
     "Job": _JOB,
+    "Kept": {"record": _RECORD, "words": _WORDS},
     "LogLine": {"seq": 1, "at": "2026-01-31T08:00:00Z", "body": {"op": "note"}, "chain": "9f2c"},
     "Node": {"key": _NODE, "principals": ["u:ann"], "abstract": "Ann drinks tea.", "version": 1},
     "NodeStat": {"uri": "ctx://acme/users/ann/memories/preferences/tea", "exists": True, "version": 1, "size": 512},

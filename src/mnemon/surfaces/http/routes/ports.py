@@ -50,9 +50,10 @@ _Serve = Callable[[Visit, Operation, dict[str, Any]], Coroutine[Any, Any, Any]]
 
 
 async def _archive(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
-    if operation.name == "append_turns":
+    if operation.name in ("append_turns", "keep_turns"):
         parts = visit.memory.parts
-        key, turns = given["key"], len(given["turns"])
+        key = given["key"] if "key" in given else given["record"].key
+        turns = len(given["turns"])
         await quotas.check(parts.index, parts.config.quotas, key.tenant_id, key.owner, turns)
     if operation.name == "put_claims" and not visit.caller.is_service:
         await _check_new_claims(visit, **given)
