@@ -19,7 +19,7 @@ from mnemon.contracts.nodes import LEVELS, Node, Shelf
 from mnemon.contracts.tags import Hints, Tagging, TaggingStats, TagSpan, ValueTag, ValueTaggingOutput, WriteAction
 from mnemon.contracts.turns import Attachment, InputFormat, Role, SourceRef, Span, Turn
 from mnemon.drivers.archive.fs import FsArchive
-from mnemon.drivers.archive.fs.turns import turn_body
+from mnemon.drivers.archive.fs.tail import turn_body
 from mnemon.testing.archive_suite import ANN, KEY, NODE, STEWARD, claim, record
 from mnemon.testing.clock import FixedClock
 

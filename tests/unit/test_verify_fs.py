@@ -18,7 +18,7 @@ from mnemon.contracts.turns import Attachment
 from mnemon.drivers.archive.fs import FsArchive, chainlog, quotes
 from mnemon.drivers.archive.fs.audit import audit
 from mnemon.drivers.archive.fs.layout import Layout
-from mnemon.drivers.archive.fs.turns import session_genesis
+from mnemon.drivers.archive.fs.tail import session_genesis
 from mnemon.testing.archive_suite import (
     ANN,
     KEY,

@@ -47,7 +47,8 @@ from mnemon.drivers.archive.fs.quotes import Broken, Quotes, Sources
 from mnemon.drivers.archive.fs.relations import read_edges
 from mnemon.drivers.archive.fs.restoring import is_here, missing_commits, related
 from mnemon.drivers.archive.fs.sealed import read_sealed
-from mnemon.drivers.archive.fs.turns import session_genesis, unneeded_blobs
+from mnemon.drivers.archive.fs.tail import session_genesis
+from mnemon.drivers.archive.fs.turns import unneeded_blobs
 
 _KNOWN_FOLDERS = {kind.value for kind in OwnerKind} | {"blobs", "revisions", ERASED, *LOGS}
 

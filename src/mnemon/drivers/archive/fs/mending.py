@@ -27,7 +27,8 @@ from mnemon.drivers.archive.fs.nodes import NodeFiles
 from mnemon.drivers.archive.fs.restoring import Restorer
 from mnemon.drivers.archive.fs.salvage import salvage
 from mnemon.drivers.archive.fs.sealed import read_sealed
-from mnemon.drivers.archive.fs.turns import TurnFiles, session_genesis, unneeded_blobs
+from mnemon.drivers.archive.fs.tail import session_genesis
+from mnemon.drivers.archive.fs.turns import TurnFiles, unneeded_blobs
 
 _UNREADABLE = (MnemonError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 

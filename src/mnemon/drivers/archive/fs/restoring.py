@@ -29,7 +29,7 @@ from mnemon.drivers.archive.fs.relations import read_edges, relations_page
 from mnemon.drivers.archive.fs.salvage import Memory, salvage
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines
 from mnemon.drivers.archive.fs.seen import forget_seen
-from mnemon.drivers.archive.fs.turns import session_genesis, turn_body
+from mnemon.drivers.archive.fs.tail import session_genesis, turn_body
 
 _BROKEN = (Corrupt, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _AGAIN = "made again after damage"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
-import re
 import shutil
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -21,7 +17,7 @@ from typing import Any
 from mnemon.contracts.errors import Conflict, Corrupt, NotFound, VersionConflict
 from mnemon.contracts.ports import Clock
 from mnemon.contracts.scope import Owner, Scope, SessionKey
-from mnemon.contracts.sessions import EXPIRED, AppendResult, Kept, SessionRecord, SessionStatus, StoredTurn, Tombstone
+from mnemon.contracts.sessions import AppendResult, Kept, SessionRecord, SessionStatus, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import drop_aside
@@ -37,41 +33,13 @@ from mnemon.drivers.archive.fs.durable import (
 )
 from mnemon.drivers.archive.fs.layout import FULL_NAME, SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
-from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
-from mnemon.logic.adapters.turns import position_id
+from mnemon.drivers.archive.fs.seen import GONE, Reach, Seen, forget_seen
+from mnemon.drivers.archive.fs.tail import Tail, scan, session_genesis, stored, turn_body
 from mnemon.logic.masking import mask, quotes, without
 
 _OPEN_SESSIONS = 512
 _FEW = 8
 _FAST_S = 0.002
-_ID_FIRST = re.compile(rb'\{"turn_id":("(?:[^"\\]|\\.)*")')
-
-
-@dataclass(slots=True)
-class _Tail:
-    """What must be known of a log to write behind it: where its whole lines end, and the file as it was then."""
-
-    path: str
-    stamp: chainlog.Stamp
-    size: int
-    count: int
-    head: str
-    principals: frozenset[str]
-    seen: Seen
-
-
-def session_genesis(key: SessionKey) -> str:
-    return chainlog.genesis("turns", key.tenant_id, key.owner.space, key.session_id)
-
-
-def turn_body(turn: Turn) -> bytes:
-    return turn.model_dump_json(exclude_defaults=True).encode()
-
-
-def _turn_id(body: bytes) -> str:
-    """Of the many lines of a long session only the ids are wanted, and each begins with its own."""
-    match = _ID_FIRST.match(body)
-    return str(json.loads(match[1])) if match else Turn.model_validate_json(body).turn_id
 
 
 def _owns(scope: Scope, key: SessionKey) -> bool:
@@ -97,24 +65,6 @@ def _no_session(key: SessionKey) -> NotFound:
     return NotFound(f"no session {key.session_id} in this scope", session_id=key.session_id)
 
 
-def _numbered(tail: _Tail, turns: Sequence[Turn]) -> list[Turn]:
-    """Each with the number of its place as its id, or the next one that nobody has."""
-    out: list[Turn] = []
-    number = tail.count
-    for turn in turns:
-        number += 1
-        while tail.seen.get(turn_id := position_id(number)) is not None:
-            number += 1
-        out.append(turn.model_copy(update={"turn_id": turn_id}))
-    return out
-
-
-def _fingerprint(body: bytes) -> bytes:
-    if b'"salvaged":"' in body:
-        return b"gone"  # what was salvaged may lack what nobody remembered: the same turn sent again is no conflict
-    return hashlib.blake2b(body, digest_size=8).digest()
-
-
 class TurnFiles:
     def __init__(
         self, layout: Layout, blobs: BlobFiles, clock: Clock, entropy: Callable[[int], bytes], step: Step
@@ -124,7 +74,7 @@ class TurnFiles:
         self._clock = clock
         self._entropy = entropy
         self._step = step
-        self._tails: OrderedDict[SessionKey, _Tail] = OrderedDict()
+        self._tails: OrderedDict[SessionKey, Tail] = OrderedDict()
         self._pages: dict[str, tuple[chainlog.Stamp, SessionRecord]] = {}
         self._guard = Lock()
         self._sync_s = 0.0  # a running average
@@ -303,7 +253,7 @@ class TurnFiles:
         try:
             with locked(folder, wait=wait):
                 tail = self._tail(scope, key, folder, wait)
-                return self._append(tail, key, _numbered(tail, turns) if numbered else turns)
+                return self._append(tail, key, tail.numbered(turns) if numbered else turns)
         except FileNotFoundError:
             raise _no_session(key) from None
 
@@ -327,7 +277,7 @@ class TurnFiles:
             tail = self._tail(scope, record.key, folder, wait=True)
             if tail.count != record.turn_count:
                 raise VersionConflict(f"session {record.session_id} holds words its page does not know of")
-            appended = self._append(tail, record.key, _numbered(tail, turns) if numbered else turns)
+            appended = self._append(tail, record.key, tail.numbered(turns) if numbered else turns)
             page = page.with_words(appended.turn_count, appended.chain_head)
             self._put_page(page)
         return Kept(page, appended)
@@ -339,8 +289,10 @@ class TurnFiles:
         self._layout.make_folder(folder.parent)
         now = self._clock.now()
         path = str(folder / TURNS)
-        tail = _Tail(path, chainlog.NO_FILE, 0, 0, session_genesis(key), frozenset(record.principals), Seen())
-        new, bodies, prints = self._unseen(tail, key, turns)
+        tail = Tail(
+            key.session_id, path, chainlog.NO_FILE, 0, 0, session_genesis(key), frozenset(record.principals), Seen()
+        )
+        new, bodies, prints = tail.unseen(turns)
         data, chains = chainlog.chained(bodies, now, 0, tail.head, self._entropy(16 * len(bodies)))
         page = record.model_copy(update={"version": 1, "created_at": now, "updated_at": now})
         page = page.with_words(len(new), chains[-1])
@@ -362,7 +314,7 @@ class TurnFiles:
         tail.seen.update(prints)
         self._remember(key, tail)
         self._know_page(f"{folder}/{SESSION}", written, page)
-        words = _stored(new, chains, now, 0, session_genesis(key))
+        words = stored(new, chains, now, 0, session_genesis(key))
         return Kept(page, AppendResult(words, len(turns) - len(new), len(new), chains[-1]))
 
     def _stage(
@@ -379,8 +331,8 @@ class TurnFiles:
         self._step("keep.before_rename")
         return said, written
 
-    def _append(self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
-        new, bodies, prints = self._unseen(tail, key, turns)
+    def _append(self, tail: Tail, key: SessionKey, turns: Sequence[Turn]) -> AppendResult:
+        new, bodies, prints = tail.unseen(turns)
         repeated = len(turns) - len(new)
         forgotten = sum(tail.seen.get(turn.turn_id) == GONE for turn in turns) if repeated else 0
         if not new:
@@ -398,32 +350,9 @@ class TurnFiles:
         if tail.seen.is_due:
             last = len(data) - data.rfind(b"\n", 0, -1) - 1
             tail.seen.keep(Path(tail.path), Reach(tail.count, tail.head, tail.size - last, tail.size))
-        return AppendResult(_stored(new, chains, at, before, head), repeated, tail.count, tail.head, forgotten)
+        return AppendResult(stored(new, chains, at, before, head), repeated, tail.count, tail.head, forgotten)
 
-    def _unseen(
-        self, tail: _Tail, key: SessionKey, turns: Sequence[Turn]
-    ) -> tuple[list[Turn], list[bytes], dict[str, bytes]]:
-        """The turns the session does not hold yet, their lines, and their fingerprints by id."""
-        new: list[Turn] = []
-        bodies: list[bytes] = []
-        batch: dict[str, bytes] = {}
-        for turn in turns:
-            body = turn_body(turn)
-            print_ = _fingerprint(body)
-            known = tail.seen.get(turn.turn_id) or batch.get(turn.turn_id)
-            if known is None:
-                batch[turn.turn_id] = print_
-                new.append(turn)
-                bodies.append(body)
-            elif known not in (print_, GONE):
-                raise Conflict(
-                    f"turn {turn.turn_id} of session {key.session_id} is archived with other content; "
-                    "words are never rewritten: use a new turn_id or a new session_id",
-                    turn_id=turn.turn_id,
-                )
-        return new, bodies, batch
-
-    def _tail(self, scope: Scope, key: SessionKey, folder: Path, wait: bool) -> _Tail:
+    def _tail(self, scope: Scope, key: SessionKey, folder: Path, wait: bool) -> Tail:
         with self._guard:
             tail = self._tails.get(key)
             if tail is not None:
@@ -433,46 +362,17 @@ class TurnFiles:
         if tail is None or tail.stamp != there or there == chainlog.NO_FILE:
             if not wait:
                 raise BlockingIOError  # somebody else has written, and reading that takes a while
-            tail = self._scan_tail(self.visible_record(scope, key), folder / TURNS)
+            tail = scan(self.visible_record(scope, key), folder / TURNS)
             self._remember(key, tail)
         elif not scope.sees(tail.principals):
             raise _no_session(key)
         return tail
 
-    def _remember(self, key: SessionKey, tail: _Tail) -> None:
+    def _remember(self, key: SessionKey, tail: Tail) -> None:
         with self._guard:
             self._tails[key] = tail
             while len(self._tails) > _OPEN_SESSIONS:
                 self._tails.popitem(last=False)
-
-    def _scan_tail(self, record: SessionRecord, path: Path) -> _Tail:
-        stamp = chainlog.stamp(str(path))
-        seen, reach = remembered(path)
-        reach = reach or Reach(0, session_genesis(record.key), 0, 0)
-        tail = _Tail(str(path), stamp, reach.end, reach.seq, reach.chain, frozenset(record.principals), seen)
-        for item in chainlog.read_lines(path, reach.end):
-            if isinstance(item, chainlog.Torn):
-                break
-            line = chainlog.parse(item[1])
-            if line is None:
-                raise Corrupt(f"{path}: unreadable line at byte {item[0]}", where=str(path))
-            tail.count, tail.head, tail.size = line.seq, line.chain, item[0] + len(item[1])
-            reach = Reach(line.seq, line.chain, item[0], tail.size)
-            if line.body is not None:
-                # What was masked is not taken for another turn when it is sent again as it was: it stays masked.
-                seen.fresh[_turn_id(line.body)] = GONE if line.masked else _fingerprint(line.body)
-            elif line.gone and line.gone["reason"] != EXPIRED:
-                seen.fresh[line.gone["turn_id"]] = GONE
-        if tail.count < record.turn_count:
-            # Writing on would cut off what is left of them.
-            raise Corrupt(
-                f"{path}: {record.turn_count} turns were acknowledged, {tail.count} are here", where=str(path)
-            )
-        if tail.count:
-            chainlog.settle(path)
-            if len(seen.fresh) >= MANY:  # so that the next one need not read them again
-                seen.keep(path, reach)
-        return tail
 
     def read(self, scope: Scope, key: SessionKey, after: int, limit: int | None) -> list[StoredTurn]:
         self.visible_record(scope, key)
@@ -585,16 +485,6 @@ class TurnFiles:
             for key in [k for k in self._tails if k.tenant_id == tenant_id]:
                 if owner in (None, key.owner) and session_id in (None, key.session_id):
                     del self._tails[key]
-
-
-def _stored(
-    turns: Sequence[Turn], chains: Sequence[str], at: datetime, before: int, head: str
-) -> tuple[StoredTurn, ...]:
-    """Turns behind the turn numbered `before`, whose chain is `head`."""
-    links = zip(turns, chains, (head, *chains), strict=False)
-    return tuple(
-        StoredTurn(turn, n, at, chain, hangs_on) for n, (turn, chain, hangs_on) in enumerate(links, before + 1)
-    )
 
 
 def _opened(page: SessionRecord) -> SessionRecord:
