@@ -112,7 +112,7 @@ class Trial:
         who = ("--tenant", "t", "--user", "u")
         reads = (
             ("messages", "list", *who),
-            ("messages", "search", "tea", *who),
+            ("messages", "lexical", "tea", *who),
             ("claims", "list", *who),
             ("retrieve", "what do I like?", *who),
             ("status",),

@@ -142,7 +142,7 @@ def test_reading_destroys_no_work_and_a_worker_uses_the_model_it_is_given(tmp_pa
 
     who = ("--tenant", "t", "--user", "u")
     for _ in range(4):
-        assert command("messages", "search", "quince", *who)["items"]
+        assert command("messages", "lexical", "quince", *who)["items"]
         (job,) = command("jobs", "list")["items"]
         assert (job["status"], job["awaits"], job["attempts"]) == ("pending", "", 0), "nobody has touched it"
     for _ in range(5):

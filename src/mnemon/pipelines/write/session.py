@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from mnemon.contracts.claims import Claim
@@ -23,61 +23,22 @@ from mnemon.contracts.errors import (
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Archive, Clock, Holds, Presence, Replicator
 from mnemon.contracts.scope import Scope, SessionKey
-from mnemon.contracts.sessions import EXPIRED, KeptRule, SessionRecord, SessionStatus, StoredTurn, Tombstone
-from mnemon.contracts.turns import Turn
-from mnemon.logic.toolwork import is_account
-from mnemon.logic.transcripts import Content, content, overlap, unseen
+from mnemon.contracts.sessions import KeptRule, SessionRecord, SessionStatus, StoredTurn
 from mnemon.pipelines.ask import Asker
 from mnemon.pipelines.index.indexing import BATCH
 from mnemon.pipelines.index.worker import LEASE, lease_kept
 from mnemon.pipelines.jobs import digest_job, session_of
 from mnemon.pipelines.write.commit import Committer, Outcome
 from mnemon.pipelines.write.intake import Intake
+from mnemon.pipelines.write.keeping import BESIDE, Appended, WordKeeper
 from mnemon.pipelines.write.order import WriteOrder
 from mnemon.pipelines.write.pages import new_record, open_page, turn_page
 from mnemon.pipelines.write.telling import Telling
 
-_APPEND = 2_000
-# Turns the caller's own count does not know: those that came back, beside the place they had, and accounts of tools.
-_BESIDE = "beside"
 # How long one writer waits for another before it gives up.
 HOLD_S = 60.0
 
 AskerFactory = Callable[[], Asker | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Appended:
-    before: int
-    written: int
-    already_there: int
-    turn_count: int
-    chain_head: str
-    fresh: list[StoredTurn]
-    forgotten: int = 0
-    returned: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What of the given turns the session holds: the first `count` of them, those of them in `back` only until their
-    time was over, `forgotten` of them only as places. The rest is `numbered` on."""
-
-    before: int = 0
-    head: str = ""
-    count: int = 0
-    forgotten: int = 0
-    back: tuple[Turn, ...] = ()
-    numbered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A turn's place, what it says, and what is left of it where it was taken away."""
-
-    seq: int
-    said: Content
-    gone: Tombstone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +54,10 @@ class SessionWriter:
     lent: dict[str, Asker] = field(default_factory=dict)
     # Where this process is known to be at work, words need no job of their own to be looked after if it dies.
     presence: Presence | None = None
+
+    @property
+    def _keeper(self) -> WordKeeper:
+        return WordKeeper(self.archive)
 
     async def write(
         self,
@@ -155,13 +120,15 @@ class SessionWriter:
         order, said = telling.order, telling.order.to_payload()
         record = await open_page(self.archive, self.clock, scope, key, principals, before, said)
         if before is not None and _is_complete(before) and order.mode == "once" and not order.overwrite:
-            appended = await self._nothing_new(scope, before, telling)
+            appended = await self._keeper.nothing_new(scope, before, telling)
         else:
-            appended = await self._append(scope, record, await self._known(scope, before, telling), telling)
+            appended = await self._keeper.append(
+                scope, record, await self._keeper.known(scope, before, telling), telling
+            )
         telling.appended(appended.written, appended.already_there, appended.turn_count)
         if appended.returned:
-            returned = record.counts.get(_BESIDE, 0) + appended.returned
-            record = record.model_copy(update={"counts": {**record.counts, _BESIDE: returned}})
+            returned = record.counts.get(BESIDE, 0) + appended.returned
+            record = record.model_copy(update={"counts": {**record.counts, BESIDE: returned}})
         telling.tell_forgotten(appended.forgotten)
         if not order.extract or telling.asker is None:
             update = {**_page(appended), "kept": _kept_rule(order, bool(record.commits))}
@@ -206,8 +173,8 @@ class SessionWriter:
         """Everything a commit would do, and nothing of it done."""
         telling = Telling(key, intake, order, asker)
         record = await self.archive.read_session(scope, key)
-        there = await self._turn_ids(scope, record) if record else set()
-        seen = await self._known(scope, record, telling)
+        there = await self._keeper.turn_ids(scope, record) if record else set()
+        seen = await self._keeper.known(scope, record, telling)
         record = record or new_record(key, principals, self.clock)
         given = islice(intake.spool.turns(), seen.count, None)
         unseen = [turn for turn in given if seen.numbered or turn.turn_id not in there]
@@ -315,7 +282,7 @@ class SessionWriter:
     async def _skipped(self, scope: Scope, record: SessionRecord | None, telling: Telling) -> Telling:
         """Completed already: nothing is written, and turns it has not seen are named, not swallowed."""
         assert record is not None
-        await self._nothing_new(scope, record, telling)
+        await self._keeper.nothing_new(scope, record, telling)
         if record.graph and telling.order.graph_upsert and telling.graph == "skipped":
             # Complete, but perhaps not in the graph: asking again is how a caller has that made good.
             try:
@@ -328,83 +295,6 @@ class SessionWriter:
                 if behind:
                     await self._into_graph(record, telling)
         return telling.ended("skipped_existing", record)
-
-    async def _turn_ids(self, scope: Scope, record: SessionRecord) -> set[str]:
-        there = {t.turn.turn_id for t in await self.archive.read_turns(scope, record.key)}
-        return there | {t.turn_id for t in await self.archive.read_tombstones(scope, record.key)}
-
-    async def _nothing_new(self, scope: Scope, record: SessionRecord, telling: Telling) -> _Appended:
-        """The session as it is, and what of the given turns it does not hold."""
-        ids = await self._turn_ids(scope, record)
-        given = list(telling.intake.spool.turns())
-        if telling.intake.named:
-            missing = [turn.turn_id for turn in given if turn.turn_id not in ids]
-        else:
-            there = [row.said for row in await self._contents(scope, record.key)]
-            missing = [given[n].turn_id for n in unseen(there, [content(turn) for turn in given])]
-        if missing:
-            some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
-            why = f"{len(missing)} turns are not in the completed session ({some}); write them with mode='append'"
-            telling.degrade("unseen_turns", why)
-        telling.counts |= {"turns_in_session": len(ids), "turns_unseen": len(missing)}
-        count = record.turn_count
-        return _Appended(count, 0, len(given) - len(missing), count, record.chain_head, [])
-
-    async def _append(self, scope: Scope, record: SessionRecord, known: _Known, telling: Telling) -> _Appended:
-        spool = telling.intake.spool
-        for blob in spool.blobs():
-            await self.archive.put_blob(scope, blob)
-        fresh: list[StoredTurn] = []
-        written, forgotten = 0, known.forgotten
-        already = known.count - len(known.back)
-        count, head = known.before, known.head
-        new = islice(spool.turns(), known.count, None)
-        batches = [(batch, False) for batch in _batches(iter(known.back))]
-        for batch, numbered in chain(batches, ((batch, known.numbered) for batch in _batches(new))):
-            result = await self.archive.append_turns(scope, record.key, batch, numbered)
-            written += len(result.appended)
-            already += result.already_there
-            forgotten += result.forgotten
-            count, head = result.turn_count, result.chain_head
-            # A long session is read back from the archive a page at a time instead of being held in memory.
-            fresh = [*fresh, *result.appended] if written <= BATCH else []
-        return _Appended(known.before, written, already, count, head, fresh, forgotten, len(known.back))
-
-    async def _known(self, scope: Scope, record: SessionRecord | None, telling: Telling) -> _Known:
-        """Of turns without ids of their own: which are there already (see `logic.transcripts`), and where the rest
-        goes. With ids the archive sees to it."""
-        if record is None:
-            return _Known()
-        end = await self.archive.append_turns(scope, record.key, ())
-        here = _Known(end.turn_count, end.chain_head)
-        if telling.intake.named or not end.turn_count:
-            return here
-        spool = telling.intake.spool
-        new = replace(here, numbered=telling.order.mode == "append")
-        answered = record.turn_count if record.answered is None else min(record.answered, record.turn_count)
-        if spool.count < end.turn_count - record.counts.get(_BESIDE, 0) and answered == end.turn_count:
-            return new
-        there = await self._contents(scope, record.key)
-        begun = sum(row.seq <= answered for row in there)
-        given = list(islice(spool.turns(), len(there)))
-        count = overlap([row.said for row in there], begun, [content(turn) for turn in given])
-        if count == 0:
-            return new
-        matched = there if count == len(there) else there[begun : begun + count]
-        gone = [(turn, row.gone) for turn, row in zip(given, matched, strict=False) if row.gone is not None]
-        back = [turn.model_copy(update={"turn_id": g.turn_id}) for turn, g in gone if g.reason == EXPIRED]
-        return replace(here, count=count, forgotten=len(gone) - len(back), back=tuple(back), numbered=True)
-
-    async def _contents(self, scope: Scope, key: SessionKey) -> list[_Row]:
-        """What every turn of a session says, in their order. One that came back after its time was over counts where it
-        first stood; accounts of tools are no part of what was said."""
-        turns = [t for t in await self.archive.read_turns(scope, key) if not is_account(t.turn.turn_id)]
-        gone = [t for t in await self.archive.read_tombstones(scope, key) if not is_account(t.turn_id)]
-        held = {t.turn.turn_id: content(t.turn) for t in turns}
-        left = {t.turn_id for t in gone}
-        rows = [_Row(t.seq, held[t.turn.turn_id]) for t in turns if t.turn.turn_id not in left]
-        rows += [_Row(t.seq, held.get(t.turn_id), None if t.turn_id in held else t) for t in gone]
-        return sorted(rows, key=lambda row: row.seq)
 
     async def _owed(self, scope: Scope, record: SessionRecord) -> int:
         """The first turn of which no memories were made."""
@@ -443,8 +333,8 @@ class SessionWriter:
         if outcome.last is not None and outcome.last.seq > record.turn_count:
             update |= {"turn_count": outcome.last.seq, "chain_head": outcome.last.chain}
         if outcome.recorded:
-            beside = record.counts.get(_BESIDE, 0) + len(outcome.recorded)
-            update |= {"counts": {**record.counts, _BESIDE: beside}}
+            beside = record.counts.get(BESIDE, 0) + len(outcome.recorded)
+            update |= {"counts": {**record.counts, BESIDE: beside}}
         return await self._complete(scope, record, update, telling)
 
     async def _complete(
@@ -628,12 +518,12 @@ def _is_words_alone(record: SessionRecord | None, principals: tuple[str, ...], t
         return True
     goes_on = _is_complete(record) and order.mode == "append" and set(record.principals) == set(principals)
     # Turns without ids may be those that are there, sent again: fewer than those cannot be, once all are answered.
-    there = record.turn_count - record.counts.get(_BESIDE, 0)
+    there = record.turn_count - record.counts.get(BESIDE, 0)
     new = intake.spool.count < there and record.answered in (None, record.turn_count)
     return bool(goes_on and not order.overwrite and (intake.named or new))
 
 
-def _page(appended: _Appended) -> dict[str, Any]:
+def _page(appended: Appended) -> dict[str, Any]:
     if not appended.turn_count:
         return {}
     return {"turn_count": appended.turn_count, "chain_head": appended.chain_head}
@@ -652,8 +542,3 @@ def _kept_rule(order: WriteOrder, judged: bool) -> KeptRule:
     if not order.write_events:
         return "none"
     return "tagged" if judged else "all"
-
-
-def _batches(turns: Iterator[Turn]) -> Iterator[list[Turn]]:
-    while batch := list(islice(turns, _APPEND)):
-        yield batch
