@@ -148,14 +148,14 @@ def main() -> None:
     embedder = Remembering(LocalEmbedder() if options.embedder == "local" else HashEmbedder())
     named = [given.partition("=") for given in options.data]
     sets = [*map(everyday, options.everyday), *(load(name, Path(folder)) for name, _, folder in named)]
-    rows: list[list[str]] = []
     worse = 0
     for dataset in (sampled(one, options.sample) for one in sets):
+        rows: list[list[str]] = []
         for way, (rules, nothing) in compared(dataset, embedder, options.ways).items():
             worse += rules < nothing
             verdict = "ok" if rules >= nothing else "LESS"
             rows.append([dataset.name, str(len(dataset.questions)), way, f"{rules:.3f}", f"{nothing:.3f}", verdict])
-    table(f"hit@{DEPTH}, embedder {options.embedder}", ["set", "questions", "way", "rules", "no model", ""], rows)
+        table(f"hit@{DEPTH}, embedder {options.embedder}", ["set", "questions", "way", "rules", "no model", ""], rows)
     sys.exit(1 if worse else 0)
 
 
