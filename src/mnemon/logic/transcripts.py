@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mnemon.contracts.turns import Turn
+from mnemon.logic.masking import MASK
 
-# What a turn says, in short; None for one that was taken away, which nobody can compare.
+# What a turn says, in short; None for one that was taken away or of which words were, which nobody can compare.
 Content = bytes | None
 
 # Where it stands and under which name is not what it says.
 _PLACE = {"turn_id", "source_ref", "drop_candidate"}
 
 
-def content(turn: Turn) -> bytes:
+def content(turn: Turn) -> Content:
+    if MASK in turn.text:
+        return None
     body = turn.model_dump_json(exclude=_PLACE, exclude_defaults=True)
     return hashlib.blake2b(body.encode(), digest_size=16).digest()
 

@@ -15,15 +15,16 @@ from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import SET_ASIDE
 from mnemon.drivers.archive.fs.durable import Step, locked, make_dirs, replace_file, sync_dir
 from mnemon.drivers.archive.fs.layout import TURNS, Layout
+from mnemon.logic.masking import Cut, mask, quotes, without
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-BLOB_REF = "blob://"
+_REF = "blob://"
 _REF_ANYWHERE = re.compile(rb"blob://([0-9a-f]{64})")
 
 
 def blobs_named(turns: Iterable[Turn]) -> set[str]:
     """The blobs that turns point at."""
-    return {a.ref.removeprefix(BLOB_REF) for turn in turns for a in turn.attachments if a.ref.startswith(BLOB_REF)}
+    return {a.ref.removeprefix(_REF) for turn in turns for a in turn.attachments if a.ref.startswith(_REF)}
 
 
 def blobs_named_in(log: Path) -> set[str]:
@@ -31,7 +32,7 @@ def blobs_named_in(log: Path) -> set[str]:
     named: set[str] = set()
     for item in chainlog.read_lines(log):
         raw = item.raw if isinstance(item, chainlog.Torn) else item[1]
-        if BLOB_REF.encode() not in raw:
+        if _REF.encode() not in raw:
             continue
         line = chainlog.parse(raw)
         try:
@@ -68,7 +69,16 @@ class BlobFiles:
             raise Corrupt(f"blob {sha256} does not match its name", sha256=sha256)
         return data
 
-    def holds(self, tenant_id: str, sha256: str, words: Iterable[str]) -> bool:
+    def masked(self, tenant_id: str, turn: Turn, cut: Cut) -> tuple[Turn, set[str]]:
+        """A turn without the words between these places, and the blobs it no longer points at because they hold the
+        same words, such as a whole tool output."""
+        said = quotes(turn.text, cut)
+        telling = {sha256 for sha256 in blobs_named([turn]) if self._holds(tenant_id, sha256, said)}
+        left = tuple(a for a in turn.attachments if a.ref.removeprefix(_REF) not in telling)
+        update = {"text": mask(turn.text, cut), "attachments": left, "meta": without(turn.meta, said)}
+        return turn.model_copy(update=update), telling
+
+    def _holds(self, tenant_id: str, sha256: str, words: Iterable[str]) -> bool:
         """Do any of these words stand in a blob? Of one that is not here nobody can tell, so it is let go of."""
         try:
             data = self._layout.blob(tenant_id, sha256).read_bytes()

@@ -21,7 +21,7 @@ from mnemon.contracts.sessions import AppendResult, Kept, SessionRecord, Session
 from mnemon.contracts.turns import Turn
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.aside import drop_aside
-from mnemon.drivers.archive.fs.blobs import BLOB_REF, BlobFiles, blobs_named
+from mnemon.drivers.archive.fs.blobs import BlobFiles, blobs_named
 from mnemon.drivers.archive.fs.durable import (
     Step,
     locked,
@@ -33,8 +33,9 @@ from mnemon.drivers.archive.fs.durable import (
 )
 from mnemon.drivers.archive.fs.layout import FULL_NAME, SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
-from mnemon.drivers.archive.fs.seen import GONE, Reach, Seen, forget_seen
+from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
 from mnemon.drivers.archive.fs.tail import Tail, scan, session_genesis, stored, turn_body
+from mnemon.logic.adapters.turns import position_id
 from mnemon.logic.masking import mask, quotes, without
 
 _OPEN_SESSIONS = 512
@@ -416,22 +417,12 @@ class TurnFiles:
         return self._rewrite(key, buried)
 
     def mask(self, scope: Scope, key: SessionKey, masks: Mapping[str, Sequence[tuple[int, int]]]) -> int:
-        with self.writing(scope, key):
-            return self._rewrite(key, lambda line, turn: self._masked(key.tenant_id, line, turn, masks))[0]
+        def masked(line: bytes, turn: Turn) -> tuple[bytes, set[str]] | None:
+            made, gone = self._blobs.masked(key.tenant_id, turn, masks.get(turn.turn_id, ()))
+            return None if made == turn else (chainlog.render_masked(line, turn_body(made)), gone)
 
-    def _masked(
-        self, tenant_id: str, line: bytes, turn: Turn, masks: Mapping[str, Sequence[tuple[int, int]]]
-    ) -> tuple[bytes, set[str]] | None:
-        cut = masks.get(turn.turn_id)
-        if cut is None:
-            return None
-        said = quotes(turn.text, cut)
-        # A whole tool output may hold the same words; what points at it goes, and it too if nobody else needs it.
-        telling = {s for s in blobs_named([turn]) if self._blobs.holds(tenant_id, s, said)}
-        left = tuple(a for a in turn.attachments if a.ref.removeprefix(BLOB_REF) not in telling)
-        meta = without(turn.meta, said)
-        masked = turn.model_copy(update={"text": mask(turn.text, cut), "attachments": left, "meta": meta})
-        return None if masked == turn else (chainlog.render_masked(line, turn_body(masked)), telling)
+        with self.writing(scope, key):
+            return self._rewrite(key, masked)[0]
 
     def _rewrite(
         self, key: SessionKey, change: Callable[[bytes, Turn], tuple[bytes, set[str]] | None]
