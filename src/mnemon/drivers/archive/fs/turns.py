@@ -33,10 +33,8 @@ from mnemon.drivers.archive.fs.durable import (
 )
 from mnemon.drivers.archive.fs.layout import FULL_NAME, SESSION, TURNS, UNNEEDED, Layout
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
-from mnemon.drivers.archive.fs.seen import GONE, MANY, Reach, Seen, forget_seen, remembered
+from mnemon.drivers.archive.fs.seen import GONE, Reach, Seen, forget_seen
 from mnemon.drivers.archive.fs.tail import Tail, scan, session_genesis, stored, turn_body
-from mnemon.logic.adapters.turns import position_id
-from mnemon.logic.masking import mask, quotes, without
 
 _OPEN_SESSIONS = 512
 _FEW = 8
