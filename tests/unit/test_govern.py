@@ -17,6 +17,7 @@ import pytest
 from mnemon import Config, Memory, Scope, Span, errors
 from mnemon.contracts.claims import Claim
 from mnemon.contracts.nodes import Edge
+from mnemon.contracts.results import SweepResult
 from mnemon.contracts.scope import Owner
 from mnemon.drivers import sqlite_file
 from mnemon.drivers.embed.cache import CachedEmbedder
@@ -128,6 +129,88 @@ def test_a_memory_of_several_claims_loses_only_the_line_that_is_over(memory: Mem
     content = memory.node("acme", "lin", node.uri).content
     assert "花生" in content
     assert "西门子" not in content
+
+
+# --- a clock that jumps
+
+
+@pytest.mark.parametrize("days", [400, -400])
+def test_a_clock_that_jumps_takes_nothing_away(tmp_path: Path, clock: FixedClock, days: int) -> None:
+    """Ahead or back, swept, written to and read there, by one process or the next, and back again."""
+
+    def opened() -> Memory:
+        return Memory(tmp_path, llm="rules", embedder=HashEmbedder(), config=QUIET, clock=clock)
+
+    with opened() as memory:
+        say(memory, "s1", "我对花生过敏。我在西门子工作。", "I like basil soup.")
+        known = statements(memory)
+        (profile,) = memory.nodes("acme", "lin", "profile")
+        clock.tick(days=days)
+        statements(memory)  # a look at the clock is not a proof of it
+        assert "the clock jumped 400 days" in memory.sweep().put_off
+        say(memory, "s2", "I speak Norwegian.")
+    with opened() as memory:
+        clock.tick(hours=2)
+        assert memory.sweep().put_off
+        assert any("the clock jumped" in told for told in memory.status().warnings)
+        clock.tick(days=-days)
+        assert memory.sweep() == SweepResult()
+        assert {*known, "User speaks Norwegian"} == {*statements(memory)}
+        content = memory.node("acme", "lin", profile.uri).content
+        assert "花生" in content
+        assert "西门子" in content
+        assert not any("the clock jumped" in told for told in memory.status().warnings)
+        assert memory.verify().ok
+
+
+def test_a_clock_is_believed_again_when_it_went_on_for_the_grace_or_somebody_says_so(
+    memory: Memory, clock: FixedClock
+) -> None:
+    say(memory, "s1", "周五之前把合同发给老周。")
+    clock.tick(days=400)
+    assert memory.sweep().put_off
+    for _ in range(6):
+        clock.tick(days=1)
+        assert memory.sweep().put_off
+    clock.tick(days=1)
+    assert memory.sweep().claims_excluded == 1
+    clock.tick(days=6)
+    assert memory.sweep().claims_removed == 0, "the grace counts from when it was taken out of sight"
+    clock.tick(days=1)
+    assert memory.sweep().claims_removed == 1
+    say(memory, "s2", "周六之前把合同发给老周。")
+    clock.tick(days=400)
+    assert memory.sweep(trust_clock=True).claims_excluded == 1
+    assert not memory.sweep().put_off
+
+
+def test_what_a_clock_a_little_ahead_took_out_of_sight_comes_back(memory: Memory, clock: FixedClock) -> None:
+    say(memory, "s1", "周五之前把合同发给老周。", "我对花生过敏。")
+    known = statements(memory)
+    clock.tick(days=40)
+    assert memory.sweep().claims_excluded == 1
+    clock.tick(days=-40)
+    assert memory.sweep().claims_restored == 1
+    assert statements(memory) == known
+    assert len(memory.nodes("acme", "lin", "tasks")) == 1
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("days", [-2, -400, 2, 400])
+def test_what_comes_later_is_later_whatever_the_clock_says(memory: Memory, clock: FixedClock, days: int) -> None:
+    for session, city, then in (("s1", "Rome", days), ("s2", "Oslo", 0), ("s3", "Bergen", -days), ("s4", "Paris", 0)):
+        say(memory, session, f"I live in {city} now.")
+        assert statements(memory) == [f"User lives in {city} now"]
+        clock.tick(days=then, hours=1)
+    dated = {"role": "user", "text": "I live in Lima now.", "timestamp_iso": "2020-01-01T00:00:00Z"}
+    memory.session_write("acme", "lin", "s5", turns=[dated])
+    assert statements(memory) == ["User lives in Paris now"], "a time somebody gave stays as it is"
+
+
+def test_of_what_is_said_in_one_call_the_last_holds(memory: Memory) -> None:
+    for n, (first, last) in enumerate([("Rome", "Oslo"), ("Oslo", "Rome")] * 4):
+        say(memory, f"s{n}", f"I live in {first}.", f"I live in {last} now.", user=f"u{n}")
+        assert statements(memory, user=f"u{n}") == [f"User lives in {last} now"]
 
 
 # --- what people decide
