@@ -8,7 +8,7 @@ from typing import Any
 from mnemon.contracts.jobs import Job
 from mnemon.contracts.ports import Holds, Likeness, Replicator
 from mnemon.contracts.scope import SessionKey
-from mnemon.contracts.sessions import StoredTurn
+from mnemon.contracts.sessions import SessionRecord, StoredTurn
 from mnemon.drivers.remote_port import RemotePort, served
 from mnemon.drivers.service import ServiceClient
 from mnemon.logic.operations import operations
@@ -34,13 +34,21 @@ class RemoteHolds(RemotePort):
 class RemoteReplicas(RemotePort):
     path = "/v1/replicas/"
 
-    async def index_session(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> int:
+    async def index_session(
+        self, key: SessionKey, fresh: Sequence[StoredTurn] = (), page: SessionRecord | None = None
+    ) -> int:
         return int(await self._about("index_session", key))
 
     async def index_words(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
         await self._about("index_words", key)
 
-    async def project(self, key: SessionKey, fresh: Sequence[StoredTurn] = ()) -> None:
+    async def project(
+        self,
+        key: SessionKey,
+        fresh: Sequence[StoredTurn] = (),
+        anew: bool = False,
+        page: SessionRecord | None = None,
+    ) -> None:
         await self._about("project", key)
 
     async def _about(self, name: str, key: SessionKey) -> Any:

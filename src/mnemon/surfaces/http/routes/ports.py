@@ -94,7 +94,8 @@ async def _holds(visit: Visit, operation: Operation, given: dict[str, Any]) -> A
 
 
 async def _replicas(visit: Visit, operation: Operation, given: dict[str, Any]) -> Any:
-    given.pop("fresh", None)  # what is archived is read here
+    for told in ("fresh", "page"):  # what is archived is read here
+        given.pop(told, None)
     if "record" in given:
         await _check_page(visit, given["record"])
     return await getattr(visit.memory.parts.replicas, operation.name)(**given)
