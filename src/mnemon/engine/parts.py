@@ -137,10 +137,11 @@ class Parts:
 
     async def recover(self) -> int:
         """Take over what the dead left: their jobs, and whatever they archived that has not reached the replicas."""
+        recovered = await self.queue.recover()
         if gone := await self.replicas.presence.gone():
             await self.queue.put([catch_up_job()])
             await self.replicas.presence.strike(gone)
-        return await self.queue.recover()
+        return recovered + bool(gone)
 
     async def _catch_up(self, job: Job) -> None:
         await catch_up(self.archive, self.replicas, self.queue)
