@@ -10,6 +10,7 @@ from mnemon.contracts.ports import Archive
 from mnemon.contracts.scope import Scope, SessionKey
 from mnemon.contracts.sessions import EXPIRED, SessionRecord, StoredTurn, Tombstone
 from mnemon.contracts.turns import Turn
+from mnemon.logic.masking import MASK
 from mnemon.logic.toolwork import is_account
 from mnemon.logic.transcripts import Content, content, overlap, unseen
 from mnemon.pipelines.index.indexing import BATCH
@@ -122,10 +123,11 @@ class WordKeeper:
 
     async def _contents(self, scope: Scope, key: SessionKey) -> list[_Row]:
         """What every turn of a session says, in their order. One that came back after its time was over counts where it
-        first stood; accounts of tools are no part of what was said."""
+        first stood; accounts of tools are no part of what was said. What is not whole any more cannot be compared: it
+        keeps its place, so that words masked there do not come back as new ones."""
         turns = [t for t in await self.archive.read_turns(scope, key) if not is_account(t.turn.turn_id)]
         gone = [t for t in await self.archive.read_tombstones(scope, key) if not is_account(t.turn_id)]
-        held = {t.turn.turn_id: content(t.turn) for t in turns}
+        held = {t.turn.turn_id: _comparable(t.turn) for t in turns}
         left = {t.turn_id for t in gone}
         rows = [_Row(t.seq, held[t.turn.turn_id]) for t in turns if t.turn.turn_id not in left]
         rows += [_Row(t.seq, held.get(t.turn_id), None if t.turn_id in held else t) for t in gone]
@@ -139,3 +141,7 @@ class WordKeeper:
 def _batches(turns: Iterator[Turn]) -> Iterator[list[Turn]]:
     while batch := list(islice(turns, _APPEND)):
         yield batch
+
+
+def _comparable(turn: Turn) -> Content:
+    return None if MASK in turn.text or "salvaged" in turn.meta else content(turn)
