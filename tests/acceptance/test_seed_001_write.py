@@ -607,7 +607,8 @@ def test_a_lent_model_does_not_outlive_its_process_and_its_job_waits_for_another
 
 def test_a_reader_sees_a_long_session_wholly_or_not_at_all(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexing, "BATCH", 10)
-    monkeypatch.setattr("mnemon.pipelines.write.session.BATCH", 10)
+    for module in ("session", "keeping"):
+        monkeypatch.setattr(f"mnemon.pipelines.write.{module}.BATCH", 10)
     turns = [{"turn_id": f"{n:03}", "role": "user", "text": f"我喜欢第{n}号公园。"} for n in range(64)]
     seen: set[tuple[int, int]] = set()
 
@@ -651,7 +652,8 @@ def test_a_crash_before_the_session_is_shown_does_not_hide_it_for_good(
     quiet: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexing, "BATCH", 2)
-    monkeypatch.setattr("mnemon.pipelines.write.session.BATCH", 2)
+    for module in ("session", "keeping"):
+        monkeypatch.setattr(f"mnemon.pipelines.write.{module}.BATCH", 2)
 
     async def dies(*args: Any) -> int:
         raise ModelFailed("stands for a crash")

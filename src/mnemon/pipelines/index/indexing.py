@@ -119,10 +119,13 @@ class Indexer:
         if record is None:
             return
         marker, _ = await self._marker(scope, record, fresh)
-        if not fresh:
-            fresh = await self.archive.read_turns(scope, key, after=max(marker.seq, marker.words), limit=BATCH)
-        words = turn_entries(record, fresh, None, _NOT_YET)
-        await self.index.upsert(scope, [*words, marker_entry(record, marker)])
+        done = max(marker.seq, marker.words)
+        while turns := fresh or await self.archive.read_turns(scope, key, after=done, limit=BATCH):
+            words = turn_entries(record, turns, None, _NOT_YET)
+            await self.index.upsert(scope, [*words, marker_entry(record, marker)])
+            if fresh:
+                return
+            done = turns[-1].seq
 
     async def _words(self, scope: Scope, record: SessionRecord, marker: Marker) -> int:
         """The words of a session that is not complete. The marker's turn stays: they are judged when it is."""
