@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnemon.contracts.claims import Claim
@@ -21,14 +22,32 @@ from mnemon.contracts.tags import Tagging
 from mnemon.drivers.archive.fs import chainlog
 from mnemon.drivers.archive.fs.durable import Step, make_dirs, replace_file, sweep, sync_dir
 from mnemon.drivers.archive.fs.layout import ARCHIVES, CLAIMS, COMMIT, TAGS, Layout, subfolders
-from mnemon.drivers.archive.fs.sealed import read_sealed, seal, seal_lines, unseal_lines
+from mnemon.drivers.archive.fs.sealed import Encoded, read_sealed, seal, seal_lines, unseal_lines
 from mnemon.drivers.archive.fs.turns import TurnFiles
 from mnemon.logic.memo import also_forget
 
 _SESSIONS_KEPT = 64
-_tags_read: dict[Path, tuple[chainlog.Stamp, list[Tagging]]] = {}
-also_forget(_tags_read.clear)
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """A file as it was left, what it says, and how that is written, where we wrote it."""
+
+    stamp: chainlog.Stamp
+    taggings: list[Tagging]
+    encoded: list[Encoded] = field(default_factory=list)
+
+
+_tags_known: dict[Path, _Tags] = {}
+also_forget(_tags_known.clear)
+
+
+def _remember(path: Path, tags: _Tags) -> _Tags:
+    if len(_tags_known) >= _SESSIONS_KEPT:
+        _tags_known.clear()
+    _tags_known[path] = tags
+    return tags
 
 
 def read_taggings(folder: Path) -> list[Tagging]:
@@ -70,17 +89,20 @@ class PaperFiles:
         """Of a long session they are many, and asked for at every append: read again where the file has changed."""
         path = self._visible(scope, key) / TAGS
         stamp = chainlog.stamp(str(path))
-        if (known := _tags_read.get(path)) is None or known[0] != stamp:
-            if len(_tags_read) >= _SESSIONS_KEPT:
-                _tags_read.clear()
-            known = _tags_read[path] = (stamp, read_taggings(path.parent))
-        return list(known[1])
+        if (known := _tags_known.get(path)) is None or known.stamp != stamp:
+            known = _remember(path, _Tags(stamp, read_taggings(path.parent)))
+        return list(known.taggings)
 
     def write_tags(self, scope: Scope, key: SessionKey, taggings: Sequence[Tagging]) -> None:
+        path = self._layout.session(key) / TAGS
+        known = _tags_known.get(path)
+        before = {id(t): e for t, e in zip(known.taggings, known.encoded, strict=False)} if known else {}
         with _storable("taggings"):
-            data = seal({"taggings": [t.model_dump(mode="json") for t in taggings]})
-        with self._turns.writing(scope, key) as folder:
-            self._put(folder / TAGS, data if taggings else None, "tags")
+            encoded = [before.get(id(t)) or Encoded.of(t.model_dump(mode="json")) for t in taggings]
+            data = seal({"taggings": Encoded.listed(encoded)})
+        with self._turns.writing(scope, key):
+            self._put(path, data if taggings else None, "tags")
+            _remember(path, _Tags(chainlog.stamp(str(path)), list(taggings), encoded))
 
     def claims(self, scope: Scope, key: SessionKey) -> list[Claim]:
         return read_claims(self._visible(scope, key))

@@ -19,6 +19,24 @@ _SEAL_ENTRY = re.compile(rb'\n "seal": "([0-9a-f]{64})"(,?)(?=\n)')
 _compact = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(", ", ": ")).encode
 
 
+class Encoded(str):
+    """JSON that is written as it stands: what is long and was written before need not be encoded again."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, value: object) -> Encoded:
+        return cls(_compact(value))
+
+    @classmethod
+    def listed(cls, values: Sequence[Encoded]) -> Encoded:
+        return cls(f"[{', '.join(values)}]")
+
+
+def _json(value: object) -> str:
+    return value if isinstance(value, Encoded) else _compact(value)
+
+
 def _render(lines: dict[str, str]) -> bytes:
     if not lines:
         return b"{}\n"
@@ -27,7 +45,7 @@ def _render(lines: dict[str, str]) -> bytes:
 
 def seal(body: dict[str, Any]) -> bytes:
     """The document's bytes, readable by people, sealed."""
-    lines = {key: f" {_compact(key)}: {_compact(value)}" for key, value in body.items()}
+    lines = {key: f" {_compact(key)}: {_json(value)}" for key, value in body.items()}
     return _render({**lines, _SEAL: f' "{_SEAL}": "{hashlib.sha256(_render(lines)).hexdigest()}"'})
 
 
