@@ -69,11 +69,11 @@ async def test_an_import_cut_off_anywhere_shows_nothing_half_and_can_be_done_aga
 
     def cut(after: int) -> Iterator[tuple[str, io.BytesIO]]:
         yield from as_files(files)[:after]
-        raise ConnectionError("cut off")
+        raise EOFError("cut off")
 
     for after in range(len(files) + 1):
         archive = FsArchive(tmp_path / f"there {after}", FixedClock())
-        with pytest.raises(ConnectionError):
+        with pytest.raises(EOFError):
             await archive.load(STEWARD, cut(after))
         assert [r async for r in archive.sessions(STEWARD)] == []
         assert (await archive.verify(STEWARD)).nodes == 0

@@ -136,7 +136,7 @@ def load(layout: Layout, tenant_id: str, files: Iterable[tuple[str, BinaryIO]]) 
                 met[folder][target] = temporary
             elif target.exists():
                 _meet(layout, target, temporary, report)
-            elif target.name not in _RANK and not _is_copy(target, layout, tenant_id):
+            elif folder is None:  # what belongs to a session or a node comes in with all of it
                 _place(target, temporary, report)
         for folder, members in met.items():
             _meet_together(layout, folder, members, report)
@@ -219,10 +219,6 @@ def _tell(temporary: Path, target: Path, report: LoadReport) -> None:
 
 # Copies of a node's versions come before all of these, the page of a node or a session after everything else.
 _RANK = {RELATIONS: 1, TAGS: 1, CLAIMS: 1, COMMIT: 1, SESSION: 2, META: 2}
-
-
-def _is_copy(target: Path, layout: Layout, tenant_id: str) -> bool:
-    return target.is_relative_to(layout.tenant(tenant_id) / "revisions")
 
 
 def _unit(layout: Layout, tenant_id: str, target: Path) -> tuple[str, ...]:
