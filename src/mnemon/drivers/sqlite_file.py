@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 from mnemon.contracts.errors import Busy, Corrupt, InvalidArgument, Unavailable
@@ -82,6 +83,20 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # SQLite itself rolls back when the disk is full
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def at_once(lock: Lock, connection: sqlite3.Connection) -> Iterator[bool]:
+    """Within this nobody is waited for: no thread, and no other process (`Busy`). False where a thread has the lock."""
+    if not lock.acquire(blocking=False):
+        yield False
+        return
+    try:
+        connection.execute("PRAGMA busy_timeout = 0")
+        yield True
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000}")
+        lock.release()
 
 
 def scrub(connection: sqlite3.Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
@@ -36,10 +37,12 @@ from mnemon.drivers.archive.fs.relations import RelationFiles
 from mnemon.drivers.archive.fs.traces import look
 from mnemon.drivers.archive.fs.turns import TurnFiles
 from mnemon.drivers.os_errors import in_our_words
+from mnemon.drivers.together import Pace
 
 T = TypeVar("T")
 _DONE = object()
 _HANDS = 16
+_FEW = 8
 
 
 async def _each(items: Iterator[T]) -> AsyncIterator[T]:
@@ -75,6 +78,7 @@ class FsArchive:
         self._blobs = BlobFiles(self._layout, step)
         self._turns = TurnFiles(self._layout, self._blobs, clock, entropy, step)
         # Who waits for the disk waits side by side: the file system syncs what many wait for in one go.
+        self._pace = Pace()
         self._hands = ThreadPoolExecutor(_HANDS, thread_name_prefix="mnemon-archive")
         self._papers = PaperFiles(self._layout, self._turns, step)
         self._nodes = NodeFiles(self._layout, clock, step, revisions_kept, kept_of)
@@ -94,8 +98,17 @@ class FsArchive:
     async def keep_turns(
         self, scope: Scope, record: SessionRecord, expect: int, turns: Sequence[Turn], numbered: bool = False
     ) -> Kept:
+        if len(turns) <= _FEW and self._pace.is_quick:
+            with suppress(BlockingIOError):  # somebody else holds the session: wait for them in a thread
+                return self._kept(scope, record, expect, turns, numbered, False)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._hands, self._turns.keep, scope, record, expect, turns, numbered)
+        return await loop.run_in_executor(self._hands, self._kept, scope, record, expect, turns, numbered)
+
+    def _kept(self, *work: Any) -> Kept:
+        begun = time.perf_counter()
+        kept = self._turns.keep(*work)
+        self._pace.took(begun)
+        return kept
 
     async def read_turns(
         self, scope: Scope, key: SessionKey, after: int = 0, limit: int | None = None

@@ -257,7 +257,13 @@ class TurnFiles:
             raise _no_session(key) from None
 
     def keep(
-        self, scope: Scope, record: SessionRecord, expect: int, turns: Sequence[Turn], numbered: bool = False
+        self,
+        scope: Scope,
+        record: SessionRecord,
+        expect: int,
+        turns: Sequence[Turn],
+        numbered: bool = False,
+        wait: bool = True,
     ) -> Kept:
         _check_within(scope, record)
         folder = self._layout.session(record.key)
@@ -267,13 +273,13 @@ class TurnFiles:
                 return kept
             # Somebody made it a moment ago: then it is as for any session that is there.
         self._layout.make_session(record.key)
-        with locked(folder):
+        with locked(folder, wait=wait):
             there = self.load_record(folder)
             page = self._next(scope, there, record, expect)
             if there is None:  # no word without a page that says whose it is
                 self._put_page(_opened(page))
                 page = page.model_copy(update={"version": page.version + 1})
-            tail = self._tail(scope, record.key, folder, wait=True)
+            tail = self._tail(scope, record.key, folder, wait)
             if tail.count != record.turn_count:
                 raise VersionConflict(f"session {record.session_id} holds words its page does not know of")
             appended = self._append(tail, record.key, tail.numbered(turns) if numbered else turns)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from mnemon.contracts.errors import Busy
 from mnemon.contracts.graph import GraphAsk, GraphEdge, GraphItem, GraphPage, Saying
 from mnemon.contracts.ports import Direction
 from mnemon.contracts.scope import Scope
@@ -19,7 +20,7 @@ from mnemon.drivers.graph.sqlite.asking import NUMBERED, compile_ask, shown
 from mnemon.drivers.graph.sqlite.audiences import LISTED, Sql, listed, visible, within
 from mnemon.drivers.graph.sqlite.rows import SELECT_EDGE, SELECT_ITEM, merged, merged_edge
 from mnemon.drivers.graph.sqlite.telling import Speech, Teller, speeches
-from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
+from mnemon.drivers.sqlite_file import at_once, clear_errors, connect, drop_broken, migrate, scrub, transaction
 from mnemon.drivers.together import Together
 from mnemon.logic.admission import check_limit
 from mnemon.logic.graph.admission import check_sayings
@@ -28,6 +29,8 @@ from mnemon.logic.graph.listing import Place, cursor_after, place_of
 _PAGES_IN_LOG = 8_000
 _FEW = 16  # audiences that are walked one by one, each along its index; more are sorted together
 _AT_ONCE = 8  # ids that are looked up in less time than a thread takes to be asked
+
+_LITTLE = 40  # items and edges; a turn tells about a dozen
 
 T = TypeVar("T")
 
@@ -41,7 +44,7 @@ class SqliteGraph:
         self._writing = Lock()
         self._reader = connect(path)
         self._writer = connect(path)
-        self._together = Together(self._put)
+        self._together = Together(self._put, self._put_now)
         try:
             with clear_errors(path):
                 migrate(self._writer, path, __name__)
@@ -63,7 +66,12 @@ class SqliteGraph:
 
     @contextmanager
     def _change(self) -> Iterator[Teller]:
-        with self._writing, clear_errors(self._path), transaction(self._writer), Teller.at(self._writer) as teller:
+        with self._writing, self._changing() as teller:
+            yield teller
+
+    @contextmanager
+    def _changing(self) -> Iterator[Teller]:
+        with clear_errors(self._path), transaction(self._writer), Teller.at(self._writer) as teller:
             yield teller
 
     # --- writing
@@ -71,14 +79,27 @@ class SqliteGraph:
     async def put(self, scope: Scope, sayings: Sequence[Saying]) -> dict[str, int]:
         check_sayings(scope, sayings)
         if sayings:
-            await self._together((scope, sayings))
+            await self._together((scope, sayings), little=_is_little(sayings))
         given: Counter[str] = Counter()
         for saying in sayings:
             given.update(saying.batch.counts())
         return dict(given)
 
+    def _put_now(self, work: tuple[Scope, Sequence[Saying]]) -> bool:
+        try:
+            with at_once(self._writing, self._writer) as mine:
+                if mine:
+                    self._put_within([work])
+        except Busy:
+            return False
+        return mine
+
     def _put(self, works: list[tuple[Scope, Sequence[Saying]]]) -> None:
-        with self._change() as teller:
+        with self._writing:
+            self._put_within(works)
+
+    def _put_within(self, works: list[tuple[Scope, Sequence[Saying]]]) -> None:
+        with self._changing() as teller:
             for scope, sayings in works:
                 teller.tell(scope, sayings)
 
@@ -262,3 +283,8 @@ def _id_of(row: tuple[Any, ...]) -> Any:
 
 def _ends_of(row: tuple[Any, ...]) -> Any:
     return row[:4]
+
+
+def _is_little(sayings: Sequence[Saying]) -> bool:
+    """A turn or two of a chat."""
+    return sum(sum(saying.batch.counts().values()) for saying in sayings) <= _LITTLE

@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 
 from mnemon.contracts.entries import Abilities, Ask, Entry, Hit, IndexInfo, Page
-from mnemon.contracts.errors import Conflict, EmbedderMismatch, Internal
+from mnemon.contracts.errors import Busy, Conflict, EmbedderMismatch, Internal
 from mnemon.contracts.filters import EVERYTHING, OrderBy, Where
 from mnemon.contracts.scope import Scope
 from mnemon.drivers.index.sqlite import ranking
@@ -34,7 +34,7 @@ from mnemon.drivers.index.sqlite.rows import (
 from mnemon.drivers.index.sqlite.scrolling import behind, ordering
 from mnemon.drivers.index.sqlite.sections import Section, Sections
 from mnemon.drivers.index.sqlite.segment import Segment
-from mnemon.drivers.sqlite_file import clear_errors, connect, drop_broken, migrate, scrub, transaction
+from mnemon.drivers.sqlite_file import at_once, clear_errors, connect, drop_broken, migrate, scrub, transaction
 from mnemon.drivers.together import Together
 from mnemon.logic.admission import check_ask, check_entries, check_limit, refused
 from mnemon.logic.exact import direction
@@ -75,7 +75,7 @@ class SqliteIndex:
         self._state = state
         self._reading = Lock()
         self._writing = Lock()
-        self._together = Together(self._upsert_all)
+        self._together = Together(self._upsert_all, self._upsert_now)
         self._reader = connect(path)
         self._writer = connect(path)
         self._sections = Sections(self._reader, cache_bytes)
@@ -161,10 +161,23 @@ class SqliteIndex:
     async def upsert(self, scope: Scope, entries: Sequence[Entry]) -> None:
         check_entries(scope, entries, self._dimension)
         if entries:
-            await self._together((scope, entries))
+            await self._together((scope, entries), little=len(entries) <= _FEW)
+
+    def _upsert_now(self, work: tuple[Scope, Sequence[Entry]]) -> bool:
+        try:
+            with at_once(self._writing, self._writer) as mine:
+                if mine:
+                    self._upsert_within([work])
+        except Busy:
+            return False
+        return mine
 
     def _upsert_all(self, works: list[tuple[Scope, Sequence[Entry]]]) -> None:
-        with self._writing, clear_errors(self._path), transaction(self._writer):
+        with self._writing:
+            self._upsert_within(works)
+
+    def _upsert_within(self, works: list[tuple[Scope, Sequence[Entry]]]) -> None:
+        with clear_errors(self._path), transaction(self._writer):
             for scope, entries in works:
                 self._upsert(scope, entries)
 
