@@ -44,15 +44,16 @@ def test_the_curl_lines_work(page: str, tmp_path: Path) -> None:
     assert ended["status"] == "queued"
     assert context["tokens"] >= 0
     assert tools["tools"][0]["function"]["name"] == "end"
-    written, asked, _, words, receipt, found, _, history, entities, claims, forgotten = answers
+    written, committed, asked, _, words, receipt, found, _, history, entities, claims, forgotten = answers
     assert written["status"] == "ok"
+    assert committed["status"] == "success"
     assert "I don't eat spicy food any more." in json.dumps(asked)
     assert words["items"][0]["message"]["content"] == "我妹妹住在成都。"
     assert receipt["version"] == 1
     assert found["hits"][0]["entry"]["contents"] == ["Ann drinks tea."]
     assert [v["op"] for v in history["items"]] == ["update", "write"]
     assert [e["name"] for e in entities["items"]] == ["妹妹"]
-    assert len(claims["items"]) == 2
+    assert len(claims["items"]) == 4, "of the session, and of the one that was committed"
     assert forgotten["left"] == []
 
 

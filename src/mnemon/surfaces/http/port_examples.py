@@ -22,9 +22,29 @@ _RECORD = {
 }
 _HELD = digest_job(SessionKey("acme", Owner.user("ann"), "s1"), {})
 _JOB = {"job_id": _HELD.job_id, "kind": _HELD.kind.value, "tenant_id": "acme", "payload": _HELD.payload}
+_CASE = {
+    "claim_id": "6c1d",
+    "tenant_id": "acme",
+    "owner_kind": "users",
+    "owner_id": "ann",
+    "session_id": "s1",
+    "principals": ["u:ann", "a:default"],
+    "kind": "fact",
+    "shelf": "cases",
+    "routing_key": "build",
+    "statement": "make → cc: the build passed",
+    "title": "make → cc",
+    "confidence": 1.0,
+    "language": "en",
+    "spans": [{"turn_id": "t1", "start": 0, "end": 16, "text_exact": "the build passed"}],
+    "governance": {},
+    "valid_from": "2026-01-31T08:00:00Z",
+    "recorded_at": "2026-01-31T08:00:00Z",
+}
 _BY_NAME: dict[str, Any] = {
     "after": 0,
     "bodies": [{"op": "note"}],
+    "case": _CASE,
     "claims": [],
     "data": "aGVsbG8=",
     "edges": [],
@@ -39,6 +59,7 @@ _BY_NAME: dict[str, Any] = {
     "level": "abstract",
     "limit": 100,
     "log": "ledger",
+    "masks": {"t1": [[2, 7]]},
     "metadata": {},
     "node": {"key": _NODE, "principals": ["u:ann"], "abstract": "Ann drinks tea."},
     "owner": {"kind": "users", "id": "ann"},
