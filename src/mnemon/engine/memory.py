@@ -80,8 +80,7 @@ class AsyncMemory(Entries, Graphing, Knowledge, Recalling, Recollection, Summari
         words; the rest is left to a worker. `extract=False` keeps the words only. `graph_upsert` tells the temporal
         graph of it too; with `graph_policy="require"` a session the graph does not take is failed, not completed, and
         can be written again. `memory_api` (`{base_url, auth_headers?, timeout_s?}`) writes it to another Memory
-        Service. `trace_id` is your name for this call: its job, its commit record, its log lines and its result carry
-        it.
+        Service. `trace_id` is your name for this call, in its job, its commit record, its log lines and its result.
         """
         if memory_api is not None:
             given = {name: value for name, value in locals().items() if name not in ("self", "memory_api")}

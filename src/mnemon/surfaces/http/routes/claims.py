@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter
@@ -164,7 +165,7 @@ async def forget(here: Here, form: Forgetting) -> Response:
 
     Of a claim only the words it cites go, and what else was said and known from the same turn stays. In a group
     (`X-Group-ID`) the claim or the session is the group's, which only a service may erase. The receipt comes from a
-    look at every file (`scanned`) and says what went and what, if anything, is `left`; it is complete when nothing is.
+    look at every file (`scanned`; how many files that were is told to a service) and says what went and what, if anything, is `left`; it is complete when nothing is.
     Asked again after it was cut off, it is finished.
     """
     caller = here.caller
@@ -184,4 +185,11 @@ async def forget(here: Here, form: Forgetting) -> Response:
         words=form.words,
         everything=whole,
     )
-    return answer(await here.write(work))
+    receipt = await here.write(work)
+    return answer(receipt if caller.is_service else _for_a_person(receipt))
+
+
+def _for_a_person(receipt: ForgetReceipt) -> ForgetReceipt:
+    """How much everybody in the tenant has kept is nobody's business but a service's."""
+    own = {name: count for name, count in receipt.scanned.items() if name not in ("files", "bytes")}
+    return replace(receipt, scanned=own)
