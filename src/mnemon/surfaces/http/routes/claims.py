@@ -165,8 +165,8 @@ async def forget(here: Here, form: Forgetting) -> Response:
 
     Of a claim only the words it cites go, and what else was said and known from the same turn stays. In a group
     (`X-Group-ID`) the claim or the session is the group's, which only a service may erase. The receipt comes from a
-    look at every file (`scanned`; how many files that were is told to a service) and says what went and what, if anything, is `left`; it is complete when nothing is.
-    Asked again after it was cut off, it is finished.
+    look at every file (`scanned`; how many there were is told to a service) and says what went and what, if anything,
+    is `left`; it is complete when nothing is. Asked again after it was cut off, it is finished.
     """
     caller = here.caller
     if form.what in ("group", "tenant") or caller.group_id is not None:
