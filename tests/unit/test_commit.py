@@ -211,7 +211,8 @@ async def test_a_page_that_changes_while_it_is_indexed_is_indexed_again(
         await memory.parts.replicas.index_session(KEY)
         (entry,) = await memory.parts.index.get(STEWARD, [claims[0].claim_id])
         assert claim_of(entry).title == "said meanwhile"
-        assert (await memory.verify()).notes == []
+        notes = (await memory.verify()).notes
+        assert {note.kind for note in notes} <= {"unsettled"}, "nobody told the node"
 
 
 async def test_a_node_that_changes_while_it_is_indexed_is_indexed_again(
