@@ -553,7 +553,8 @@ def _as_decided(claim: Claim, there: dict[str, Claim]) -> Claim:
         return claim
     if old.corrected_from:
         return old
-    keep: dict[str, Any] = {"recorded_at": old.recorded_at, "expires_at": claim.governance.expires_at(old.recorded_at)}
+    ends = old.expires_at if claim.governance == old.governance else claim.governance.expires_at(old.recorded_at)
+    keep: dict[str, Any] = {"recorded_at": old.recorded_at, "expires_at": ends}
     if claim.state is ClaimState.PENDING and old.state is not ClaimState.PENDING:
         keep |= {"state": old.state, "governance": old.governance, "expires_at": old.expires_at}
     return claim.model_copy(update=keep)
