@@ -90,6 +90,7 @@ class SessionWriter:
         """A chat's turn, the way most words come: one step in the archive, then the replicas. Nobody is asked to hold
         the session meanwhile: the archive compares and sets. None where somebody else was faster."""
         order, spool = telling.order, telling.intake.spool
+        await asyncio.sleep(0)  # what follows may never wait: others have their turn first
         for blob in spool.blobs():
             await self.archive.put_blob(scope, blob)
         update = {
