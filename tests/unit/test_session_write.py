@@ -227,7 +227,8 @@ async def test_whoever_finds_the_session_done_does_not_take_the_others_job_away(
 async def _write_with(memory: AsyncMemory, take: Any) -> Any:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory.parts.queue, "take", take)
-        return await memory.session_write("acme", "lin", "s", turns=TALK, extract=False)
+        # Words alone that are waited for need no hold; these leave their index to the worker, and do.
+        return await memory.session_write("acme", "lin", "s", turns=TALK, extract=False, wait="archived")
 
 
 # --- many sessions, the same nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mnemon.contracts.chats import EntityType, Profile, ProfileDiff, ProfileHit, ProfileVersion
@@ -157,9 +157,20 @@ class ProfileKeeper:
 
         made = await refile(self.archive, scope, key, planned, f"rolled back to version {version}")
         if made.before is None or made.before.version != seen.version:
-            await self._settle(scope, made.claims_after, gone)
+            await self._agree(scope, key, {**known, **then})
         await self.replicas.index_node(key)
         return await self.get(scope, entity_type, entity_id)
+
+    async def _agree(self, scope: Scope, key: NodeKey, touched: Mapping[str, Claim]) -> None:
+        """Where others change the node too: the sessions hold what it says once nobody does any more."""
+        node = await node_at(self.archive, scope, key)
+        while True:
+            held = {c.claim_id: c for c in claims_in(node)} if node else {}
+            await self._settle(scope, list(held.values()), [c for id, c in touched.items() if id not in held])
+            after = await node_at(self.archive, scope, key)
+            if (after.version if after else 0) == (node.version if node else 0):
+                return
+            node = after
 
     async def _as_it_was(self, scope: Scope, node: Node, version: int) -> Node:
         try:
