@@ -138,6 +138,7 @@ class Renewable:
                 await self._renew(made, error)
                 return await getattr(self._made, name)(*args, **options)
 
+        self.__dict__[name] = call  # made once: asking a driver for a method is hot
         return call
 
     async def _renew(self, broken: Any, error: Corrupt) -> None:
