@@ -19,7 +19,7 @@ from mnemon.drivers.archive.fs import FsArchive
 from mnemon.testing.archive_suite import ANN, KEY, NODE, STEWARD, node
 
 WRITER = Path(__file__).with_name("archive_writer.py")
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "70"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "40"))
 RUNS_A_HOME = 8
 ROUNDS = 30
 pytestmark = pytest.mark.crash

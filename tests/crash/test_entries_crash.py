@@ -30,7 +30,7 @@ from mnemon.pipelines.entries.projection import DELETED, WRITTEN, entry_in
 
 pytestmark = pytest.mark.crash
 
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "32"))
 SCOPE, STEWARD = Scope.of("t", "u"), Scope.steward_of("t")
 WHO = {"tenant_id": "t", "user_id": "u"}
 ROUNDS = 40

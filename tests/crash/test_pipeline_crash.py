@@ -27,7 +27,7 @@ from mnemon import AsyncMemory, Config, Scope
 pytestmark = pytest.mark.crash
 
 LONG = bool(os.environ.get("MNEMON_LONG"))
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "64"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "32"))
 STEWARD = Scope.steward_of("t")
 
 
@@ -152,7 +152,7 @@ def test_a_kill_anywhere_in_a_superseding_write_and_a_correction(forks: Forks, t
     assert sum(row.get("state") == "superseded" for row in claims) >= 2
     assert [row["statement"] for row in claims if row.get("corrected_from")] == [SUPERSEDING[2]["statement"]]
     assert whole.total >= 60
-    for at in range(1, whole.total + 1, 1 if LONG else 5):
+    for at in range(1, whole.total + 1, 1 if LONG else 11):
         life = _copy(base, tmp_path / f"{at}")
         assert life.live(f":{at}") == -signal.SIGKILL
         assert life.live() == 0

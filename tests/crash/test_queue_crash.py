@@ -19,7 +19,7 @@ from mnemon.drivers.queue import fs, sqlite
 
 WORKER = Path(__file__).with_name("queue_worker.py")
 STEPS = {"fs": fs.STEPS, "sqlite": sqlite.STEPS}
-KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "60"))
+KILLS = int(os.environ.get("MNEMON_CRASH_KILLS", "30"))
 LONGEST_RUN_S = 120.0
 
 
