@@ -13,6 +13,8 @@ from mnemon.logic.moments import Hours
 
 # How much may be forgotten of what was seen when a process dies.
 _KEEP_EVERY = timedelta(hours=1)
+# A clock that has gone on for less than this has not jumped; it is asked several times for each turn.
+_A_MOMENT = timedelta(seconds=1)
 
 
 class HomeClock:
@@ -28,8 +30,10 @@ class HomeClock:
 
     def now(self) -> datetime:
         now = self._clock.now()
-        with self._guard:
-            self._look(now)
+        hours = self._hours
+        if hours is None or not hours.seen <= now < hours.seen + _A_MOMENT:
+            with self._guard:
+                self._look(now)
         return now
 
     def lives_from(self) -> datetime:
