@@ -35,10 +35,10 @@ from mnemon.drivers.archive.fs.layout import FULL_NAME, SESSION, TURNS, UNNEEDED
 from mnemon.drivers.archive.fs.sealed import read_sealed, seal
 from mnemon.drivers.archive.fs.seen import GONE, Reach, Seen, forget_seen
 from mnemon.drivers.archive.fs.tail import Tail, scan, session_genesis, stored, turn_body
+from mnemon.drivers.together import Pace
 
 _OPEN_SESSIONS = 512
 _FEW = 8
-_FAST_S = 0.002
 
 
 def _owns(scope: Scope, key: SessionKey) -> bool:
@@ -76,7 +76,7 @@ class TurnFiles:
         self._tails: OrderedDict[SessionKey, Tail] = OrderedDict()
         self._pages: dict[str, tuple[chainlog.Stamp, SessionRecord]] = {}
         self._guard = Lock()
-        self._sync_s = 0.0  # a running average
+        self._pace = Pace()
 
     # --- the session's page
 
@@ -241,7 +241,7 @@ class TurnFiles:
 
     def is_quick(self, key: SessionKey, turns: Sequence[Turn]) -> bool:
         """A few turns behind a known tail, on a disk that syncs fast: a thread would cost more than the append."""
-        return len(turns) <= _FEW and key in self._tails and self._sync_s < _FAST_S
+        return len(turns) <= _FEW and key in self._tails and self._pace.is_quick
 
     def append(
         self, scope: Scope, key: SessionKey, turns: Sequence[Turn], numbered: bool = False, wait: bool = True
@@ -349,7 +349,7 @@ class TurnFiles:
         with self._blobs.held(key.tenant_id, named) if named else nullcontext():
             begun = time.perf_counter()
             tail.stamp = chainlog.append(tail.path, data, tail.size, self._step, "turns")
-            self._sync_s += (time.perf_counter() - begun - self._sync_s) / 8
+            self._pace.took(begun)
         tail.size, tail.count, tail.head = tail.stamp.size, before + len(new), chains[-1]
         tail.seen.update(prints)
         if tail.seen.is_due:
