@@ -112,10 +112,15 @@ class TurnFiles:
 
     def write_session(self, scope: Scope, record: SessionRecord, expect: int) -> SessionRecord:
         _check_within(scope, record)
-        folder = self._layout.make_session(record.key)
-        with locked(folder):
-            record = self._next(scope, self.load_record(folder), record, expect)
-            self._put_page(record)
+        try:
+            folder = self._layout.make_session(record.key)
+            with locked(folder):
+                record = self._next(scope, self.load_record(folder), record, expect)
+                self._put_page(record)
+        except FileNotFoundError:
+            if not self._layout.home.exists():
+                raise
+            raise _no_session(record.key) from None  # erased under our hands
         return record
 
     def _next(self, scope: Scope, there: SessionRecord | None, record: SessionRecord, expect: int) -> SessionRecord:
